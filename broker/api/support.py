@@ -55,7 +55,7 @@ ApiVersions announces exactly the served versions. A request in another version,
 its connection. The exception is ApiVersions: it answers UNSUPPORTED_VERSION in the format of
 version 0, with its own range.
 
-`make test-clients` sends more than 850 valid and invalid requests to Weir and to Kafka {KAFKA_VERSION},
+`make test-clients` sends more than 2,000 valid and invalid requests to Weir and to Kafka {KAFKA_VERSION},
 in every version, and compares the answers but for the words of errors. `tests/endtoend/answers` lists the
 requests, and says why where an answer differs on purpose.
 """

@@ -15,6 +15,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.jvm_clients import JavaProcess, classpath
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.streams import (
+    PARTITIONS,
     STREAMS_GROUPS,
     Orders,
     Results,
@@ -114,6 +115,36 @@ def test_totals_are_exact_when_an_instance_is_killed(
         results.write(1_000)
         results.until_read(LONG_S)
         assert results.internal_topics() == INTERNAL[kind.program]
+        instances.close_all()
+
+
+def standbys_are_near(instance: JavaProcess) -> bool:
+    """Whether the instance has each partition of the store, at most 100 records behind its changelog."""
+    partitions, lag = instance.answer("lag").split()
+    return int(partitions) == PARTITIONS and int(lag) <= 100
+
+
+def restored(instance: JavaProcess) -> list[int]:
+    """The records that each partition was restored from, which became active."""
+    return [int(line.split()[1]) for line in instance.lines if line.startswith("restored ")]
+
+
+def test_a_standby_takes_over_without_the_changelog(path: str, bootstrap: str, tmp_path: Path) -> None:
+    words = Words(bootstrap, "with-standbys")
+    group = ("--entity-type", "groups", "--entity-name", words.name)
+    setting = ("--alter", "--add-config", "streams.num.standby.replicas=1")
+    kafka_tools.run(kafka_tools.CONFIGS, "--bootstrap-server", bootstrap, *group, *setting)
+    words.write(2_000)
+    with Instances(path, words, tmp_path, "group.protocol=streams") as instances:
+        instances.start(0, 1)
+        words.until_read(LONG_S)
+        other = instances.running[1]
+        other.until(lambda: standbys_are_near(other), "all tasks, active or standby")
+        before = len(restored(other))
+        instances.kill(0)
+        words.write(100)
+        words.until_read(LONG_S)
+        assert len(restored(other)) > before and sum(restored(other)[before:]) < 1_000
         instances.close_all()
 
 

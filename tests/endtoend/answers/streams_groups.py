@@ -26,6 +26,8 @@ TRANSACTION: Final = "streams-transaction"
 OLD: Final = "streams-old"
 WAITING: Final = "streams-waiting"
 COUNTING: Final = "streams-counting"
+UNFIT: Final = "streams-unfit"
+"""A group whose changelog has two partitions, and its repartition topic three."""
 JOINED: Final = "streams-joined"
 ENDPOINTS: Final = "streams-endpoints"
 CONFIGURED: Final = "streams-configured"
@@ -526,7 +528,6 @@ TOPOLOGIES: Final = (
 )
 """Members whose topology is another than that of the group."""
 
-CHANGELOG: Final = f"{COUNTING}-words-changelog"
 REFUSED_LOG: Final = topology(
     subtopology("0", LINES, state_changelog_topics=[internal(f"{NONE}-log", no_such_key="1")])
 )
@@ -534,10 +535,6 @@ NOT_MADE: Final = {
     "status_code": 3,
     "status_detail": f"Internal topics are missing: {NONE}-log; Creation failed: {NONE}-log "
     "(Unknown topic config name: no.such.key).",
-}
-NOT_THREE: Final = {
-    "status_code": 2,
-    "status_detail": f"Existing topic {CHANGELOG} has different number of partitions: expected 3, found 2",
 }
 
 MISSING: Final = (
@@ -580,14 +577,11 @@ MISSING: Final = (
     beat(beats(COUNTING, "a")),
     described(COUNTING),
     *(beat(leaves(COUNTING, member)) for member in "ab"),
-    Case("DeleteTopics", {"topics": [{"name": CHANGELOG}], "timeout_ms": 5_000}, (6,)),
-    exists(CHANGELOG),
-    made(CHANGELOG, 2),
-    exists(CHANGELOG),
-    beat(joins(COUNTING, "a", count(COUNTING)), until={"status": [NOT_THREE]}),
-    described(COUNTING),
-    beat(leaves(COUNTING)),
     deleted(COUNTING),
+    beat(joins(UNFIT, "a", count(UNFIT))),
+    described(UNFIT),
+    beat(leaves(UNFIT)),
+    deleted(UNFIT),
     beat(joins(NONE, "a", REFUSED_LOG)),
     beat(beats(NONE), until={"status": [NOT_MADE]}),
     beat(leaves(NONE)),
@@ -804,7 +798,8 @@ STORES: Final = tuple(f"{each}-store-changelog" for each in (STANDBYS, OLD, TAGG
 
 CASES: Final = (
     *(made(name, count) for name, count in ((LINES, 3), (WIDE, 4), *((each, 3) for each in STORES))),
-    exists(LINES, WIDE, *STORES),
+    made(f"{UNFIT}-words-changelog", 2),
+    exists(LINES, WIDE, f"{UNFIT}-words-changelog", *STORES),
     *(REFUSED + LIFE + IN_TRANSACTIONS + MOVES + WITH_STANDBYS + STATIC_MEMBERS + TOPOLOGIES + MISSING),
     *(QUERIES + SETTINGS + OFFSETS_OF_TASKS + SHUTDOWN + OTHER_PROTOCOLS),
 )

@@ -35,6 +35,9 @@ class Walk:
         self.standbys = seed % 3
         self._static = {name for name in MEMBERS if self._random.random() < 0.25}
         self._in: set[str] = set()
+        # A client keeps its process. To a member in another process than before Kafka gives a task at once
+        # that it still has to give up in the old one, and Weir when that is done.
+        self._process = {name: self._random.choice(PROCESSES) for name in (*MEMBERS, "z")}
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -78,8 +81,8 @@ class Walk:
 
     def _join(self, member: str) -> Case:
         self._in.add(member)
-        of, process = count(self.group), self._random.choice(PROCESSES)
-        return self._beat(joins(self.group, member, of, process_id=process, **self._instance(member)))
+        more = {"process_id": self._process[member], **self._instance(member)}
+        return self._beat(joins(self.group, member, count(self.group), **more))
 
     def _plain(self, member: str, plus: int = 0) -> Body:
         epoch = epoch_of(self.group, member, plus)

@@ -6,6 +6,7 @@ import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.LagInfo;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
@@ -20,7 +21,7 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 /**
  * Counts the words of the topic "lines" in "counts", by way of a repartition and a store with a changelog.
  *
- * The settings "lines" and "counts" name other topics. Answers the lines "store" and "throttle" of its input.
+ * The settings "lines" and "counts" name other topics. Answers the lines "store", "lag" and "throttle" of its input.
  */
 public final class WordCount {
   private static final String STORE = "words";
@@ -35,7 +36,11 @@ public final class WordCount {
         .toStream()
         .to(settings.getProperty("counts", "counts"), Produced.with(Serdes.String(), Serdes.Long()));
     Application.run(builder.build(), settings,
-        (streams, line) -> line.equals("store") ? store(streams) : "" + throttle(streams));
+        (streams, line) -> switch (line) {
+          case "store" -> store(streams);
+          case "lag" -> lag(streams);
+          default -> "" + throttle(streams);
+        });
   }
 
   /** What the store of this instance has, once it is not between two assignments. */
@@ -57,6 +62,12 @@ public final class WordCount {
       all.forEachRemaining(each -> found.put("\"" + each.key + "\"", each.value));
     }
     return found.toString().replace('=', ':');
+  }
+
+  /** The partitions of the store that this instance has, standbys too, and by how many records they are behind. */
+  private static String lag(KafkaStreams streams) {
+    Map<Integer, LagInfo> lags = streams.allLocalStorePartitionLags().getOrDefault(STORE, Map.of());
+    return lags.size() + " " + lags.values().stream().mapToLong(LagInfo::offsetLag).sum();
   }
 
   /** The longest throttle of a producer, in milliseconds. */
