@@ -1,5 +1,6 @@
 """Kafka's tools for a cluster's leaders, quorum, features and brokers, which need a Java machine each."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -46,7 +47,7 @@ def test_the_broker_is_the_quorum(broker: BrokerProcess) -> None:
 
 def test_features_are_returned_and_not_changed(broker: BrokerProcess) -> None:
     described = ask(broker, FEATURES, "describe")
-    assert [line.split("\t")[:4] for line in described.splitlines()] == [
+    assert [re.split(r"\s{2,}", line)[:4] for line in described.splitlines()] == [
         [
             f"Feature: {name}.version",
             f"SupportedMinVersion: {least}",
