@@ -135,7 +135,8 @@ def test_a_group_has_settings_of_its_own_and_the_brokers(broker: BrokerProcess) 
     ask(broker, CONFIGS, "--alter", *named, "--add-config", "share.delivery.count.limit=10")
     lines = [line.strip() for line in ask(broker, CONFIGS, "--describe", "--all", *named).splitlines()]
     assert (
-        "share.delivery.count.limit=10 sensitive=false synonyms={GROUP_CONFIG:share.delivery.count.limit=10, "
+        "share.delivery.count.limit=10 sensitive=false "
+        "synonyms={DYNAMIC_GROUP_CONFIG:share.delivery.count.limit=10, "
         "DEFAULT_CONFIG:group.share.delivery.count.limit=5}"
     ) in lines
     assert (
