@@ -21,7 +21,7 @@ from tests.support import kafka_tools
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_answers import Body, Side
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_tools import CONFIGS, DUMP, JAVA, KAFKA_LIBS, run
+from tests.support.kafka_tools import CONFIGS, CONSUMER, DUMP, JAVA, KAFKA_LIBS, ask, run
 
 pytestmark = kafka_tools.pytestmark
 
@@ -349,3 +349,12 @@ def test_kafkas_own_reader_finds_the_records_that_kafka_writes(
     # Kafka removes the topology (23) after the group (17).
     assert found[-1][0]["type"] == "17" and expected[-1][0]["type"] == "23"
     assert found[:-2] == expected[:-2] and sorted(map(str, found[-2:])) == sorted(map(str, expected[-2:]))
+
+
+def test_the_console_consumer_passes_the_records_of_streams_groups_by(weir: BrokerProcess) -> None:
+    read = ("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "5000", "--formatter")
+    package = "org.apache.kafka.tools.consumer"
+    # Kafka 4.4 has no formatter that prints them.
+    assert f'"{RECORDED}"' not in ask(weir, CONSUMER, *read, f"{package}.GroupMetadataMessageFormatter")
+    offsets = ask(weir, CONSUMER, *read, f"{package}.OffsetsMessageFormatter")
+    assert f'"group":"{APP}"' in offsets and f'"topic":"{LINES}"' in offsets
