@@ -21,7 +21,7 @@ from broker.api.requests.pacing import pieces
 from broker.api.requests.services import GroupServices
 from broker.api.security.client_security import CREATES_TOPICS
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Slices, Steps, freed
+from broker.common.slices import Slices, Steps, freed, sorted_in_steps
 from broker.coordinator.group.messages import Endpoint, StreamsHeartbeatReply, StreamsHeartbeatRequest
 from broker.coordinator.group.streams import topology as topologies
 from broker.coordinator.group.streams.assignor import TaskOffsets, Tasks, TaskSets
@@ -285,7 +285,7 @@ def _response(
 def task_ids(make: Callable[[str, list[int]], Any], tasks: Tasks) -> Steps[list[Any]]:
     """Return the tasks by subtopology, in order."""
     found = []
-    for subtopology_id in sorted(tasks):
+    for subtopology_id in (yield from sorted_in_steps(tasks)):
         found.append(make(subtopology_id, sorted(tasks[subtopology_id])))
         yield
     return found

@@ -18,7 +18,7 @@ from broker.api.requests.group_requests import described_groups
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.services import GroupServices
 from broker.common.errors import ErrorCode
-from broker.common.slices import Slices, Steps
+from broker.common.slices import Slices, Steps, sorted_in_steps
 from broker.coordinator.group.streams.assignor import NOTHING, TaskOffsets, TaskSets
 from broker.coordinator.group.streams.coordinator import DescribedStreamsGroup
 from broker.coordinator.group.streams.member import NOTHING_RESTORED, StreamsMember
@@ -111,12 +111,14 @@ def _topology(group: DescribedStreamsGroup) -> Steps[wire.Topology | None]:
                 )
             )
     else:
-        for stated in sorted(group.topology.subtopologies, key=lambda each: each.subtopology_id):
+        by_id = {each.subtopology_id: each for each in group.topology.subtopologies}
+        for subtopology_id in (yield from sorted_in_steps(by_id)):
+            stated = by_id[subtopology_id]
             found.append(
                 wire.Subtopology(
-                    stated.subtopology_id,
-                    sorted(stated.source_topics),
-                    sorted(stated.repartition_sink_topics),
+                    subtopology_id,
+                    (yield from sorted_in_steps(stated.source_topics)),
+                    (yield from sorted_in_steps(stated.repartition_sink_topics)),
                     (yield from _topics(stated.state_changelog_topics)),
                     (yield from _topics(stated.repartition_source_topics)),
                 )
@@ -126,7 +128,9 @@ def _topology(group: DescribedStreamsGroup) -> Steps[wire.Topology | None]:
 
 def _topics(topics: Iterable[TopicInfo]) -> Steps[list[wire.TopicInfo]]:
     found = []
-    for topic in sorted(topics, key=lambda each: each.name):
+    stated = list(topics)
+    for _name, number in (yield from sorted_in_steps([(topic.name, at) for at, topic in enumerate(stated)])):
+        topic = stated[number]
         configs = [wire.KeyValue(key, value) for key, value in topic.configs]
         found.append(wire.TopicInfo(topic.name, topic.partitions, topic.replication_factor, configs))
         yield
@@ -156,10 +160,11 @@ def _member(member: StreamsMember, group: DescribedStreamsGroup) -> Steps[wire.M
 
 def _offsets(offsets: TaskOffsets) -> Steps[list[wire.TaskOffset]]:
     found = []
-    for subtopology_id in sorted(offsets):
+    for subtopology_id in (yield from sorted_in_steps(offsets)):
         of_tasks = offsets[subtopology_id]
-        found += [wire.TaskOffset(subtopology_id, index, of_tasks[index]) for index in sorted(of_tasks)]
-        yield
+        for index in sorted(of_tasks):
+            found.append(wire.TaskOffset(subtopology_id, index, of_tasks[index]))
+            yield
     return found
 
 

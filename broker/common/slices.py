@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 from broker.common.errors import ApiError
 
 T = TypeVar("T")
-Sortable = TypeVar("Sortable", str, bytes, tuple[int, int, int])
+Sortable = TypeVar("Sortable", str, bytes, tuple[int, int, int], tuple[str, int])
 Result = TypeVar("Result")
 
 SLICE_S: Final = 0.0003
