@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from broker.common.slices import Steps
+from broker.common.slices import Steps, sorted_in_steps
 from broker.controller.rows.streams_groups import (
     EndpointRow,
     InternalTopicRow,
@@ -29,6 +29,9 @@ WARMUP: Final = "warmup"
 
 NOT_REPORTED: Final[Mapping[int, int]] = {}
 
+_DIGITS: Final = 6
+"""Of the length of an id, which has at most 32,767 characters."""
+
 Roles = dict[str, dict[int, str]]
 """The roles of tasks by subtopology and partition."""
 
@@ -43,7 +46,7 @@ def streams_group(group: DescribedStreamsGroup) -> Steps[StreamsGroupRow]:
     for each in group.topology.subtopologies:
         by_id[each.subtopology_id] = yield from _subtopology(each, configured.get(each.subtopology_id))
     rows = []
-    for subtopology_id in _in_order(by_id):
+    for subtopology_id in (yield from _in_order(by_id)):
         rows.append(by_id[subtopology_id])
         yield
     return StreamsGroupRow(TopologyRow(group.topology.epoch, tuple(rows)), status)
@@ -111,7 +114,7 @@ def _tasks(
     then: Roles = {}
     yield from _add_roles(then, target)
     rows = []
-    for subtopology_id in _in_order({**now, **then}):
+    for subtopology_id in (yield from _in_order({**now, **then})):
         roles, targets = now.get(subtopology_id, {}), then.get(subtopology_id, {})
         offsets = restored.offsets.get(subtopology_id, NOT_REPORTED)
         ends = restored.end_offsets.get(subtopology_id, NOT_REPORTED)
@@ -144,7 +147,7 @@ def _read_by(
 ) -> Steps[tuple[tuple[str, int], ...]]:
     """Return the partitions that the active tasks of a member read."""
     found: list[tuple[str, int]] = []
-    for subtopology_id in _in_order(member.assigned.active):
+    for subtopology_id in (yield from _in_order(member.assigned.active)):
         subtopology = subtopologies.get(subtopology_id)
         indexes = sorted(member.assigned.active[subtopology_id])
         for name in () if subtopology is None else source_names(subtopology):
@@ -155,6 +158,10 @@ def _read_by(
     return tuple(found)
 
 
-def _in_order(subtopology_ids: Iterable[str]) -> list[str]:
+def _in_order(subtopology_ids: Iterable[str]) -> Steps[list[str]]:
     """Return ids in order: those of Kafka Streams are numbers."""
-    return sorted(subtopology_ids, key=lambda each: (len(each), each))
+    padded = []
+    for each in subtopology_ids:
+        padded.append(f"{len(each):0{_DIGITS}}{each}")
+        yield
+    return [each[_DIGITS:] for each in (yield from sorted_in_steps(padded))]

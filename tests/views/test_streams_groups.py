@@ -134,3 +134,12 @@ def test_many_tasks_are_told_in_pieces() -> None:
     talk.set_topics(t=2_048)
     talk.enter("a", topology=Topology(0, (Subtopology("0", ("t",)),)))
     assert sum(1 for _ in streams_members(talk.described(), NO_TOPICS)) >= 3 * 2_048
+
+
+def test_many_subtopologies_are_told_in_pieces() -> None:
+    talk = Streamers()
+    count = 2_048
+    talk.set_topics(**{f"t{number}": 1 for number in range(count)})
+    topology = Topology(0, tuple(Subtopology(str(number), (f"t{number}",)) for number in range(count)))
+    assert not talk.enter("a", topology=topology).error
+    assert sum(1 for _ in streams_group(talk.described())) >= 3 * count
