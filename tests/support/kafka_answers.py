@@ -82,8 +82,8 @@ REQUESTS: Final = requests()
 class Case:
     """One request. `differs` says why the answers differ; then they must, in some version.
 
-    `versions` limits those that are tried; `keeps` are fields of an answer without error that later cases
-    use, by their own names or those in `names`; what is null is not kept. With
+    `versions` limits those that are tried; `keeps` are fields of the answer that later cases use, and
+    `names` those of an answer without error that they use by other names, unless they are null. With
     `until_same` the request is repeated until the answers agree: Kafka applies some changes after its answer.
     With `until` each broker is asked until its answer has these fields. An `unread` request waits for others:
     it has a connection of its own, and its answer is not compared.
@@ -227,9 +227,10 @@ async def compare(case: Case, kafka: Side, weir: Side) -> list[str]:
             continue
         answers = [await side.ask_until(case.api, case.body, version, case.until) for side in (kafka, weir)]
         for side, answer in zip((kafka, weir), answers, strict=True):
+            side.kept.update({name: answer[name] for name in case.keeps if name in answer})
             if not answer.get("error_code"):
-                told = [name for name in case.keeps if answer.get(name) is not None]
-                side.kept.update({case.names.get(name, name): answer[name] for name in told})
+                told = {other: answer.get(name) for name, other in case.names.items()}
+                side.kept.update({other: value for other, value in told.items() if value is not None})
         different = list(differences(*(comparable(answer, hidden) for answer in answers)))
         deadline = trio.current_time() + PATIENCE_S
         while different and case.until_same and trio.current_time() < deadline:

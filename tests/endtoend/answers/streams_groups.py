@@ -161,9 +161,8 @@ def described(*groups: str, differs: str = "") -> Case:
 
 def beat(body: Body, versions: tuple[int, ...] = V1, **more: Any) -> Case:
     """Keep the epoch that the answer gives to the member, unless it leaves."""
-    keeps = () if body["member_epoch"] == -1 else ("member_epoch",)
-    names = {"member_epoch": f"{body['group_id']} {body['member_id']}"}
-    return Case("StreamsGroupHeartbeat", body, versions, keeps=keeps, names=names, **more)
+    names = {"member_epoch": f"{body['group_id']} {body['member_id']}"} if body["member_epoch"] != -1 else {}
+    return Case("StreamsGroupHeartbeat", body, versions, names=names, **more)
 
 
 def configure(group: str, **settings: str | None) -> Case:

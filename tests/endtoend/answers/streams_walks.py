@@ -96,13 +96,12 @@ class Walk:
         return lambda side: side.kept.get(f"{self.group} {member} {kind}", [])
 
     def _beat(self, body: Body) -> Case:
-        names = {kind: f"{body['group_id']} {body['member_id']} {kind}" for kind in KINDS}
-        names["member_epoch"] = f"{body['group_id']} {body['member_id']}"
-        away = body["member_epoch"] in (-1, -2)
+        """Keep the epoch and the tasks of the answer, unless the member leaves."""
+        member = f"{body['group_id']} {body['member_id']}"
+        names = {"member_epoch": member} | {kind: f"{member} {kind}" for kind in KINDS}
         version = self._random.choice(BOTH)
-        return Case(
-            "StreamsGroupHeartbeat", body, (version,), keeps=() if away else tuple(names), names=names
-        )
+        away = body["member_epoch"] in (-1, -2)
+        return Case("StreamsGroupHeartbeat", body, (version,), names={} if away else names)
 
 
 _WALKS: Final = tuple(map(Walk, WALKS))
