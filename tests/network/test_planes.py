@@ -63,7 +63,7 @@ async def test_a_controller_listener_announces_what_administrators_need(broker: 
         *range(36, 42),
         *range(43, 47),
         *range(49, 52),
-        *(55, 57, 60, 64, 80, 81),
+        *(55, 57, 60, 64, 80, 81, 94),
     ]
     own = await controller.send(ApiVersionsRequest(), 0)
     assert (await controller.receive(ApiKey.API_VERSIONS, 0))[0] == own
