@@ -79,11 +79,21 @@ from broker.protocol.messages.share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
 )
+from broker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from broker.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    Topology,
+)
+from broker.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from broker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from broker.protocol.messages.unregister_controller import UnregisterControllerRequest
 from broker.protocol.schema import Message
 from broker.records.build import NewRecord, build_batch
 from broker.security.acl.acl import CLUSTER_NAME, Acl, Operation, Permission, ResourceType
@@ -264,6 +274,32 @@ CASES: dict[str, Case] = {
         GROUP_FAILED,
         ((group(Op.READ, "sharers"), topic(Op.DESCRIBE)), (group(Op.READ, "sharers"), topic(Op.READ))),
     ),
+    "streams heartbeat": Case(
+        StreamsGroupHeartbeatRequest(
+            "streamers",
+            "m",
+            0,
+            rebalance_timeout_ms=1_000,
+            topology=Topology(1, [Subtopology("0", ["orders"])]),
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+            process_id="p",
+            client_tags=[],
+        ),
+        GROUP_FAILED,
+        (
+            (group(Op.READ, "streamers"), topic(Op.DESCRIBE)),
+            (group(Op.READ, "streamers"), topic(Op.READ)),
+        ),
+    ),
+    "describe streams groups": Case(
+        StreamsGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)
+    ),
+    "description of a topology": Case(
+        StreamsGroupTopologyDescriptionUpdateRequest("readers", "m", 1), GROUP_FAILED, ((group(Op.READ),),)
+    ),
+    "a controller removed": Case(UnregisterControllerRequest(7), CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "describe share groups": Case(
         ShareGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)
     ),

@@ -84,7 +84,11 @@ def test_written_documents_are_read_again(file: Path) -> None:
         ("\nquotas: [*a]", "is not YAML: line 2: anchors and aliases are not supported"),
         ("quotas: {[1]: 2}", "line 1: quotas: found a key that is not a text"),
         ("quotas: {1: 2}", "line 1: quotas: found a key that is not a text"),
-        ("quotas: " + "[" * 5_000, f"is not YAML: line 1: more than {MAX_DEPTH} nested lists and mappings"),
+        ("quotas: " + "[" * 50, f"is not YAML: line 1: more than {MAX_DEPTH} nested lists and mappings"),
+        (
+            "quotas: " + "[" * 5_000,
+            "is not YAML: line 1: ",
+        ),  # in newer parsers by their limit
         ("quotas: " + "9" * 5_000, "line 1: quotas: the number is too large"),
         ("quotas: 1e999", "line 1: quotas: the number is too large"),
     ],
