@@ -98,11 +98,11 @@ def commit_offsets(
     """
     response, topic_of, entry_of = make
     reply = response()
-    image = services.control.image
     offsets: list[OffsetToCommit] = []
     accepted: list[Any] = []
     for topic in topics:
         yield None
+        image = services.control.image  # a topic may be deleted in any pause
         known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
         name = known.name if by_id and known is not None else topic.name
         denied = refusal

@@ -1,10 +1,13 @@
 """OffsetCommit, OffsetFetch and OffsetDelete."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker.api.a08_offset_commit import RESPONSE, commit_offsets
+from broker.api.requests.context import RequestContext
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
 from broker.coordinator.group.messages import JoinReply, JoinRequest
@@ -312,3 +315,40 @@ async def test_a_generation_of_an_unknown_group_is_told_by_id_too(ready: Harness
     topic_id = ready.control.image.topics["orders"].topic_id
     reply = await ready.ask(by_id(topic_id, 42, 0, generation=1), 10)
     assert [each.error_code for each in reply.topics[0].partitions] == [ErrorCode.GROUP_ID_NOT_FOUND]
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+async def test_a_topic_that_is_deleted_in_a_pause_is_not_known_any_more(
+    ready: Harness, *, by_id: bool
+) -> None:
+    await ready.create_topic("later")
+    before = ready.control.image
+    await ready.ask(DeleteTopicsRequest(topics=[DeleteTopicState("later")]))
+    topics = [
+        OffsetCommitRequestTopic(
+            name, before.topics[name].topic_id, partitions=[OffsetCommitRequestPartition(0, 5)]
+        )
+        for name in ("orders", "later")
+    ]
+    control = SimpleNamespace(image=before)
+    security = SimpleNamespace(allows_topic=lambda *_: True)
+    committed_topics: list[str] = []
+
+    def note(some: Any, _token: object) -> Any:
+        committed_topics.extend(each.topic for each in some)
+        raise StopIteration
+
+    steps = commit_offsets(
+        topics,
+        RESPONSE,
+        ErrorCode.NONE,
+        note,
+        RequestContext(),
+        SimpleNamespace(control=control, security=security),
+        by_id=by_id,
+    )
+    next(steps)
+    control.image = ready.control.image
+    with pytest.raises(RuntimeError):
+        run_through(steps)
+    assert committed_topics == ["orders"]
