@@ -10,7 +10,6 @@ settings of a group are read whenever they are needed, so that a change applies 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from broker.common.clock import Clock
@@ -70,16 +69,6 @@ def share_settings(configs: Mapping[str, str], config: SharePartitionConfig) -> 
     """Return the settings of a group with these configs of its own, which are valid. A number outside the
     broker's range, which may have changed since, counts as the limit.
     """
-    return _settings(configs, config) if configs else _settings_of_broker(config)
-
-
-@lru_cache(maxsize=1)
-def _settings_of_broker(config: SharePartitionConfig) -> ShareSettings:
-    """Return the settings of a group that has none of its own, as most groups have none."""
-    return _settings({}, config)
-
-
-def _settings(configs: Mapping[str, str], config: SharePartitionConfig) -> ShareSettings:
     return ShareSettings(
         config.record_lock_duration.of_group(configs, f"{SHARE}.{LOCK_DURATION}"),
         configs.get(OFFSET_RESET.key, LATEST).strip(),

@@ -70,6 +70,8 @@ class ShareGroups:
         clock: Clock,
     ) -> None:
         self._control = control
+        self._settings: dict[str, ShareSettings] = {}
+        self._settings_from: tuple[object, object] = None, None
         self.persister = ShareStatePersister(config.share_coordinator, partitions, clock, self._create_topic)
         self.sessions = ShareSessions(config.share_partitions.max_sessions)
         self.share = SharePartitions(
@@ -103,8 +105,18 @@ class ShareGroups:
         await self._control.apply(CreateTopics((topic,)), BROKER_ITSELF)
 
     def _settings_of(self, group_id: str) -> ShareSettings:
-        own = self._control.image.group_configs.get(group_id, {})
-        return share_settings(own, self._control.config.share_partitions)
+        """Return the settings of a group, which are computed once after a change of any. Asked for with each
+        share partition of a request.
+        """
+        configs, config = self._control.image.group_configs, self._control.config.share_partitions
+        if self._settings_from[0] is not configs or self._settings_from[1] is not config:
+            self._settings, self._settings_from = {}, (configs, config)
+        own = configs.get(group_id) or {}
+        name = group_id if own else ""  # a group without settings of its own has those of the broker
+        found = self._settings.get(name)
+        if found is None:
+            found = self._settings[name] = share_settings(own, config)
+        return found
 
 
 def share_reapers(
