@@ -27,7 +27,8 @@ class Limited(NamedTuple):
         if least > most:
             raise ConfigError(f"{prefix}.min.{name}", least, f"at most {prefix}.max.{name} ({most})")
         if not least <= value <= most:
-            raise ConfigError(f"{prefix}.{name}", value, f"between {least} and {most}")
+            allowed = f"between {prefix}.min.{name} ({least}) and {prefix}.max.{name} ({most})"
+            raise ConfigError(f"{prefix}.{name}", value, allowed)
 
     def of_group(self, configs: Mapping[str, str], key: str) -> int:
         """Return the setting of a group with these of its own. A value outside the broker's range, which may
