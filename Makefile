@@ -92,7 +92,7 @@ $(VENV)/dev: pyproject.toml requirements/dev.txt
 
 # The first start is interpreted, and does not wait for the build that the next one uses.
 run: $(VENV)/runtime
-	@nice -n 19 $(BIN)/python -m deploy.compiled_build </dev/null & exec $(BIN)/weir serve $(ARGS)
+	@(nice -n 19 $(BIN)/python -m deploy.compiled_build </dev/null &); exec $(BIN)/weir serve $(ARGS)
 
 # An environment of its own: the broker runs while it is installed.
 $(VENV)-compile/ready: requirements/build.txt requirements/compile.txt
@@ -111,7 +111,8 @@ compiled: $(VENV)/compile interpreted
 	@find broker -name '*.so' -exec touch -r build/began {} +
 
 interpreted:
-	@rm -rf build $(VENV)/compiled
+	@rm -rf build
+	@[ ! -d $(VENV)/compiled ] || $(BIN)/python -m deploy.compiled_build --remove
 	@find broker -name '*.so' -delete
 
 wheel: $(VENV)/compile

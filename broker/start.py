@@ -24,6 +24,8 @@ ROOT: Final = Path(__file__).parents[1]
 BUILDS: Final = Path(sys.prefix) / "compiled"
 LOG: Final = "log"
 """What the last build printed."""
+FAILED: Final = "failed"
+"""The signature of the sources that could not be compiled last."""
 LOCK: Final = "lock"
 """Locked while a build is made; in the folder of a build, while a process uses it."""
 
@@ -110,9 +112,19 @@ def why_interpreted(root: Path = ROOT, builds: Path = BUILDS) -> str:
     if free is None:
         return "it is being compiled"
     os.close(free)
+    if failed(builds) == signature(root):
+        return f"their build failed, see {builds / LOG}; `make interpreted` lets `make run` try it again"
     if any(builds.glob(f"*/{LOCK}")):
         return "the sources have changed since they were compiled; `make run` compiles them"
     return f"the last build has not ended, see {builds / LOG}; `make run` builds again"
+
+
+def failed(builds: Path) -> str:
+    """Return the signature of the sources whose build failed, "" if none did."""
+    try:
+        return (builds / FAILED).read_text()
+    except OSError:
+        return ""
 
 
 def missing_tool() -> str | None:

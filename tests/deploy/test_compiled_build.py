@@ -12,7 +12,7 @@ import pytest
 from broker import start
 from broker.start import hold, signature
 from deploy import compiled_build
-from deploy.compiled_build import NEEDED_KB, UNFINISHED, build, building, copy_sources, is_built
+from deploy.compiled_build import NEEDED_KB, UNFINISHED, BuildFailedError, build, building, copy_sources
 from tests.support.small_checkout import compiled_as, small_checkout
 
 compile_it = partial(compiled_as, "build")
@@ -26,6 +26,10 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def builds(tmp_path: Path) -> Path:
     return tmp_path / "builds"
+
+
+def is_built(root: Path, builds: Path) -> bool:
+    return (builds / signature(root)).exists()
 
 
 def folders(builds: Path) -> set[str]:
@@ -141,6 +145,88 @@ def test_nothing_is_built_beside_another_build_or_where_it_is_off(
     (root / "broker" / "server" / "compiled.cpython-311.so").touch()
     compiled_build.main()
     assert capsys.readouterr().err == "" and folders(builds) == set()
+
+
+@pytest.mark.usefixtures("in_place")
+def test_a_build_that_failed_is_tried_again_when_the_sources_change(
+    root: Path, builds: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_copy: Path) -> Never:
+        raise BuildFailedError("an internal error of the compiler")
+
+    monkeypatch.setattr(compiled_build, "compile_in", fail)
+    with pytest.raises(BuildFailedError):
+        compiled_build.main()
+    capsys.readouterr()
+    compiled_build.main()
+    assert "the build of these sources failed, see" in capsys.readouterr().err
+    assert "failed" in start.why_interpreted(root, builds)
+    (root / "broker" / "kind.py").write_text("KIND = 'changed'\n")
+    monkeypatch.setattr(compiled_build, "compile_in", compile_it)
+    compiled_build.main()
+    assert is_built(root, builds) and start.failed(builds) == ""
+
+
+@pytest.mark.usefixtures("in_place")
+def test_an_environment_that_cannot_be_made_is_tried_again(
+    root: Path, builds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_copy: Path) -> Never:
+        raise subprocess.CalledProcessError(2, "make")
+
+    monkeypatch.setattr(compiled_build, "compile_in", fail)
+    with pytest.raises(subprocess.CalledProcessError):
+        compiled_build.main()
+    monkeypatch.setattr(compiled_build, "compile_in", compile_it)
+    compiled_build.main()
+    assert is_built(root, builds)
+
+
+@pytest.mark.usefixtures("in_place")
+def test_a_folder_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(start, "BUILDS", tmp_path / "file" / "builds")
+    compiled_build.main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Weir runs interpreted: ") and "Not a directory" in line
+
+
+def test_builds_are_removed_but_the_one_in_use(
+    root: Path, builds: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with building(builds):
+        used = build(root, builds, compile_it)
+    assert used is not None
+    lock = hold(used)
+    assert lock is not None
+    compiled_build.remove(builds)
+    assert folders(builds) == {used.name} and f"A process uses {used}" in capsys.readouterr().err
+    compiled_build.os.close(lock)
+    compiled_build.remove(builds)
+    assert folders(builds) == set() and capsys.readouterr().err == ""
+
+
+def test_a_source_that_goes_while_it_is_copied_is_no_error(
+    root: Path, builds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = iter((FileNotFoundError("gone"), None))
+    real = compiled_build._copy
+
+    def copy(one: Path, other: Path) -> None:
+        if (error := next(copies)) is not None:
+            raise error
+        real(one, other)
+
+    monkeypatch.setattr(compiled_build, "_copy", copy)
+    assert copy_sources(root, builds / "copy") == signature(root)
+
+
+def test_an_interpreter_that_has_gone_has_no_version(tmp_path: Path) -> None:
+    assert compiled_build.version_of(Path(sys.executable)) == sys.version
+    (tmp_path / "python").symlink_to(tmp_path / "gone")
+    assert compiled_build.version_of(tmp_path / "python") is None
 
 
 @pytest.mark.usefixtures("in_place")
