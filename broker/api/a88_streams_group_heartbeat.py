@@ -44,6 +44,12 @@ SHOWN_ERRORS: Final = 3
 ERROR_INTERVALS: Final = 2
 """Heartbeats for which a topic that could not be created is not tried again, as in Kafka."""
 
+LONGEST_TEXT: Final = 32_767
+"""Bytes of a string in Java's decoder."""
+
+MOST_TOPOLOGY_BYTES: Final = 1_000_000
+"""Ours. A topology is one record, and a record has to fit into a batch of the offsets topic."""
+
 MOST_TAGS: Final = 100
 """Client tags of one member; ours."""
 
@@ -52,21 +58,8 @@ MOST_TAGS: Final = 100
 def handle(
     message: StreamsGroupHeartbeatRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
+    # The many small objects of the group's request, to be freed in steps: those of 47,500 topics take 10 ms.
     parts: list[object] = []
-    response = yield from _handle(message, context, services, parts)
-    yield from freed(parts)
-    return response
-
-
-def _handle(
-    message: StreamsGroupHeartbeatRequest,
-    context: RequestContext,
-    services: GroupServices,
-    parts: list[object],
-) -> Slices[Outcome]:
-    """Return the outcome, and add the many small objects of the group's request to `parts`, to be freed in
-    steps: those of 47,500 topics take 10 ms.
-    """
     try:
         if refusal := group_refusal(message.group_id, context, services):
             raise ApiError(refusal)
@@ -94,8 +87,9 @@ def _handle(
             knows_missing_tags=context.api_version >= MISSING_TAGS_SINCE,
         )
     except ApiError as error:
+        yield from freed(parts)
         return Response(_refused(error.code, error.message))
-    group_request = GroupRequest(context, partial(_response, context, services))
+    group_request = GroupRequest(context, partial(_response, context, services, parts))
     effects = yield from services.groups.coordinator.streams.heartbeat(
         request, group_request, now_of(context)
     )
@@ -103,7 +97,18 @@ def _handle(
 
 
 def _refused(error: ErrorCode, message: str | None) -> StreamsGroupHeartbeatResponse:
-    return StreamsGroupHeartbeatResponse(error_code=error, error_message=message, status=[])
+    text = None if message is None else _cut(message)
+    return StreamsGroupHeartbeatResponse(error_code=error, error_message=text, status=[])
+
+
+def _cut(text: str) -> str:
+    """Return a text that Java's decoder takes. It can name each topic of a topology."""
+    if len(text) <= LONGEST_TEXT // 4:
+        return text
+    encoded = text.encode()
+    if len(encoded) <= LONGEST_TEXT:
+        return text
+    return encoded[: LONGEST_TEXT - 3].decode(errors="ignore") + "..."
 
 
 def _check_names(message: StreamsGroupHeartbeatRequest, context: RequestContext) -> None:
@@ -144,7 +149,7 @@ def _topology(
         subtopologies.append((yield from _subtopology(each, parts)))
     parts += subtopologies
     topology = Topology(message.epoch, tuple(subtopologies))
-    most = services.control.config.groups.max_group_bytes
+    most = min(services.control.config.groups.max_group_bytes, MOST_TOPOLOGY_BYTES)
     if (yield from topologies.size_of(topology)) > most:
         raise ApiError(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"The topology has more than {most} bytes.")
     yield from topologies.check(topology)
@@ -247,9 +252,12 @@ def _offsets(stated: Iterable[wire.TaskOffset] | None, parts: list[object]) -> S
 
 
 def _response(
-    context: RequestContext, services: GroupServices, reply: StreamsHeartbeatReply
+    context: RequestContext, services: GroupServices, parts: list[object], reply: StreamsHeartbeatReply
 ) -> Steps[StreamsGroupHeartbeatResponse]:
-    """Return the response, and let the internal topics be created that are missing."""
+    """Return the response, and let the internal topics be created that are missing. The records are written:
+    between their staging and their commit, a handler must not pause.
+    """
+    yield from freed(parts)
     if reply.error:
         return _refused(reply.error, reply.message)
     statuses = list(reply.statuses)
@@ -273,7 +281,7 @@ def _response(
         heartbeat_interval_ms=reply.interval_ms,
         task_offset_interval_ms=reply.task_offset_interval_ms,
         acceptable_recovery_lag=reply.recovery_lag,
-        status=[wire.Status(status.code, status.detail) for status in statuses],
+        status=[wire.Status(status.code, _cut(status.detail)) for status in statuses],
         active_tasks=None if tasks is None else (yield from task_ids(wire.TaskIds, tasks.active)),
         standby_tasks=None if tasks is None else (yield from task_ids(wire.TaskIds, tasks.standby)),
         warmup_tasks=None if tasks is None else (yield from task_ids(wire.TaskIds, tasks.warmup)),

@@ -3,17 +3,22 @@ topics that the broker creates.
 """
 
 from collections.abc import AsyncIterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.api import a88_streams_group_heartbeat
+from broker.api.requests.context import RequestContext
+from broker.api.requests.services import GroupServices
 from broker.api.requests.streams_topics import CREATED_AT_ONCE, MOST_ERRORS, StreamsTopics
 from broker.api.security.client_security import EVERY_OPERATION
 from broker.common.errors import ErrorCode
 from broker.controller.commands import BROKER_ITSELF
 from broker.coordinator.group.streams.status import StatusCode
 from broker.coordinator.group.streams.topology import TopicInfo as InternalTopic
+from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -424,3 +429,35 @@ async def test_a_client_needs_the_group_and_the_topics(tmp_path):
     assert (reply.error_code, reply.member_epoch, statuses(reply)) == (0, 3, [])
     assert (await describe(harness, connection=client)).group_state == "Stable"
     harness.close()
+
+
+async def test_a_heartbeat_does_not_pause_between_its_records_and_their_commit(harness):
+    """In between, others of the group would be handled, and a client that goes away would leave them."""
+    changelogs = [TopicInfo(f"app-{each}-changelog") for each in range(40)]
+    message = joining(topology=topology(state_changelog_topics=changelogs))
+    context = RequestContext()
+    context.api_key, context.api_version = ApiKey.STREAMS_GROUP_HEARTBEAT, 1
+    context.connection, context.client_id, context.correlation_id = Connection(), "streams", 7
+    context.exempt, context.size = False, 1_000
+    context.now_ms, context.wall_ms = harness.now
+    steps = a88_streams_group_heartbeat.handle(message, context, harness.services[GroupServices])
+    staged = harness.groups.write
+    written: list[object] = []
+
+    def write(*arguments: Any) -> Any:
+        written.append(arguments)
+        return staged(*arguments)
+
+    harness.groups.write = write
+    pauses = sum(1 for _ in takewhile(lambda _: not written, steps))
+    assert len(written) == 1 and pauses > 40
+    assert next(steps, "the end") == "the end"
+
+
+@pytest.mark.parametrize(("names", "is_whole"), [(1, True), (300, False)])
+async def test_a_refusal_that_names_topics_is_cut_to_what_java_reads(harness, names, is_whole):
+    bad = [f"{'x' * 240}!{each}" for each in range(names)]
+    reply = await harness.ask(joining(topology=Topology(0, [Subtopology("0", bad)])))
+    assert reply.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert len(reply.error_message.encode()) <= 32_767
+    assert reply.error_message.endswith("are not valid topic names." if is_whole else "...")

@@ -260,7 +260,7 @@ def test_the_tools_read_the_brokers_configs_versions_and_log_dirs(broker: Broker
     versions = ask(broker, VERSIONS)
     assert "Produce(0): 0 to 13 [usable: 13]" in versions
     assert "ListConfigResources(74): 0 to 1 [usable: 1]" in versions
-    assert "UNSUPPORTED" in versions and "UNKNOWN" not in versions
+    assert "UNSUPPORTED" not in versions and "UNKNOWN" not in versions
     assert "do not exist from --broker-list: 9" in refused(
         broker, LOG_DIRS, "--describe", "--broker-list", "9"
     )

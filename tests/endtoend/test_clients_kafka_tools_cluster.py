@@ -59,6 +59,7 @@ def test_features_are_returned_and_not_changed(broker: BrokerProcess) -> None:
             ("group", "0", "1"),
             ("metadata", "3.3-IV3", "4.4-IV2"),
             ("share", "0", "2"),
+            ("streams", "0", "1"),
             ("transaction", "0", "2"),
         )
     ]

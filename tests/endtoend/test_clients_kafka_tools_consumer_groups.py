@@ -27,7 +27,7 @@ from tests.support.kafka_tools import (
 pytestmark = kafka_tools.pytestmark
 
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
-PROTOCOL = ("--consumer-property", "group.protocol=consumer")
+PROTOCOL = ("--command-property", "group.protocol=consumer")
 
 
 @pytest.fixture(scope="module")

@@ -250,10 +250,13 @@ async def until_done(side: Side, api: str, body: Body, version: int) -> None:
     raise AssertionError(answer)
 
 
+NOISE: Final = re.compile(r"\tat |SLF4J|(Dynamic configs for group )?console-consumer-")
+
+
 def comparable(lines: Sequence[str]) -> list[str]:
-    """The lines without addresses, ids of brokers and stack traces, in order."""
+    """The lines without addresses, ids of brokers, stack traces and groups of console consumers, in order."""
     texts = (re.sub(r"127\.0\.0\.1:\d+( +\(\d+\))?", "BROKER", line) for line in lines)
-    return sorted(" ".join(text.split()) for text in texts if not text.startswith(("\tat ", "SLF4J")))
+    return sorted(" ".join(text.split()) for text in texts if not NOISE.match(text))
 
 
 def differences(tools: Tools, weir: BrokerProcess, kafka: KafkaCluster, calls: Sequence[Call]) -> list[str]:

@@ -80,7 +80,8 @@ def produce(broker: BrokerProcess, topic: str, records: int, *settings: str, met
     """Records of 100 bytes; what the tool says of them, with the client's own metrics if asked for."""
     return run(
         *(PRODUCER, "--topic", topic, "--num-records", str(records), "--record-size", "100"),
-        *("--throughput", "-1", "--producer-props", f"bootstrap.servers={broker.plain}", *settings),
+        *("--throughput", "-1", "--bootstrap-server", broker.plain),
+        *(word for setting in settings for word in ("--command-property", setting)),
         *(("--print-metrics",) if metrics else ()),
     )
 

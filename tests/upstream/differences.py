@@ -14,7 +14,6 @@ MESSAGES: Final = {
 }
 
 SETTINGS: Final = {
-    "group streams.*: missing": "streams groups are not built yet",
     "broker node.id: default": "a broker alone can have any id, so none has to be set",
     "broker broker.id: *": "it is another spelling of node.id",
     "broker listener.security.protocol.map: default": "Kafka's order is that of a hash map",

@@ -93,7 +93,7 @@ def test_a_group_reads_what_was_produced_and_is_described(way: Way, protocol: st
     consumed = ask(
         *(way, CONSUMER, "--topic", topic, "--group", topic, "--from-beginning"),
         *("--max-messages", "2000", "--timeout-ms", "30000"),
-        *("--consumer-property", f"group.protocol={protocol}"),
+        *("--command-property", f"group.protocol={protocol}"),
     )
     assert len(consumed.splitlines()) == 2_000
     described = rows(ask(way, GROUPS, "--describe", "--group", topic))

@@ -32,6 +32,10 @@ SHOWN_TOPICS: Final = 3
 """Names in a status. (Kafka: InternalTopicManager.summarizeTopics)"""
 
 
+MOST_TASKS: Final = 100_000
+"""Of one group; ours. The record of a member that has them all is one batch, as every record has to be."""
+
+
 class ConfiguredSubtopology(msgspec.Struct, frozen=True):
     """The names are sorted, each once; the internal topics are by name, with their partition counts."""
 
@@ -86,9 +90,12 @@ def configure(topology: Topology, topics: Topics, metadata_hash: int) -> Steps[C
     try:
         yield from _check_sources(order, topics)
         counts = yield from _partition_counts(order, topics)
-        configured = {}
+        configured, tasks = {}, 0
         for each in (yield from sorted_as_java(by_id)):
             configured[each] = yield from _configure_subtopology(by_id[each], counts)
+            tasks += configured[each].number_of_tasks
+            if tasks > MOST_TASKS:
+                raise invalid(f"The topology has more than {MOST_TASKS} tasks.")
         missing = yield from _missing_topics(order, configured, topics)
     except _NotConfiguredError as error:
         return ConfiguredTopology(topology.epoch, metadata_hash, None, error=error.status)

@@ -8,6 +8,7 @@ streamsGroupLeave, streamsGroupFenceMember)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -50,6 +51,9 @@ from broker.coordinator.group.streams.tasks import NO_MEMBER_TASKS, is_subset
 from broker.coordinator.group.streams.topology import Topology
 from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
+
+MOST_OFFSETS: Final = 100_000
+"""Offsets that a group keeps, about; ours."""
 
 
 def check_request(request: StreamsHeartbeatRequest) -> None:
@@ -331,7 +335,7 @@ def _configured(
     """Return the hash of the topics, and the topology with them. Raises ApiError."""
     known = None if group.topology is None else group.configured
     if known is not None and group.known_topics is topics:
-        return group.metadata_hash, known
+        return known.metadata_hash, known
     found = yield from group.topics_hash(topology, topics)
     if known is None or found != known.metadata_hash:
         known = yield from configure(topology.topology, topics, found)
@@ -396,7 +400,9 @@ def _store(
 def _keep_offsets(
     group: StreamsGroup, configured: ConfiguredTopology, request: StreamsHeartbeatRequest
 ) -> Steps[None]:
-    """Keep the offsets that the member reports of tasks that exist."""
+    """Keep the offsets that the member reports of tasks that exist, unless they are too many: the assignor
+    does without.
+    """
     if request.task_offsets is None and request.task_end_offsets is None:
         return
     known = group.offsets_of(request.member_id)
@@ -405,6 +411,9 @@ def _keep_offsets(
         offsets = yield from _existing(request.task_offsets, configured)
     if request.task_end_offsets is not None:
         end_offsets = yield from _existing(request.task_end_offsets, configured)
+    stated = sum(map(len, offsets.values())) + sum(map(len, end_offsets.values()))
+    if stated * max(len(group.members), 1) > MOST_OFFSETS:
+        return
     group.task_offsets[request.member_id] = RestoredOffsets(offsets, end_offsets)
 
 

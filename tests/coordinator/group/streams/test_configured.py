@@ -4,6 +4,7 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
+from broker.coordinator.group.streams import configured as configuration
 from broker.coordinator.group.streams.configured import (
     ConfiguredSubtopology,
     ConfiguredTopology,
@@ -286,3 +287,13 @@ def test_an_endpoint_serves_the_partitions_of_its_tasks_that_exist():
 def test_a_deleted_topic_or_subtopology_is_left_out():
     assert served({"0": [0], "gone": [0]}, {}, topics=existing({"b": 1})) == ((("b", (0,)),), ())
     assert served({"0": [0]}, {}, ConfiguredTopology(0, 7, None)) == ((), ())
+
+
+@pytest.mark.parametrize(("most", "is_refused"), [(5, True), (6, False), (7, False)])
+def test_a_topology_has_as_many_tasks(monkeypatch, most, is_refused):
+    monkeypatch.setattr(configuration, "MOST_TASKS", most)
+    some = reads("0", "a"), reads("1", "a")
+    if is_refused:
+        assert refusal(*some, a=3) == f"The topology has more than {most} tasks."
+    else:
+        assert tasks(configured(*some, a=3)) == {"0": 3, "1": 3}

@@ -4,8 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
+from broker.common.slices import run_through
 from broker.config.sections.streams_groups import StreamsGroupConfig
 from broker.coordinator.group.messages import Endpoint
+from broker.coordinator.group.streams import heartbeat
 from broker.coordinator.group.streams.assignor import NOTHING
 from broker.coordinator.group.streams.status import Status, StatusCode
 from broker.coordinator.group.streams.topology import Subtopology, TopicInfo, Topology
@@ -588,3 +590,28 @@ def test_two_assignments_have_an_interval(ms, waits):
     assert reply.epoch == (2 if waits else 3)
     talk.wait(1_000 - ms if waits else 0)
     assert talk.beat("b", reply.epoch).epoch == 3
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_topics_that_grew_are_assigned_after_a_heartbeat_that_was_refused_or_not_written(talk, fails):
+    a = Thread(talk, "a")
+    a.enter()
+    settle(a)
+    talk.set_topics(**{"t": 8, "app-counts-changelog": 8})
+    if fails:
+        _, steps = talk.begin("a", a.epoch, owned=a.running)
+        talk.coordinator.roll_back(run_through(steps), ErrorCode.KAFKA_STORAGE_ERROR, talk.now)
+    else:
+        assert talk.beat("a", a.epoch, owned=tasks({"0": {99}})).error
+    settle(a)
+    assert a.running.active == {"0": frozenset(range(8))}
+
+
+@pytest.mark.parametrize(("more", "is_kept"), [(-1, True), (0, True), (1, False)])
+def test_a_group_keeps_as_many_offsets(talk, monkeypatch, more, is_kept):
+    """Of its two members each may state half of them."""
+    monkeypatch.setattr(heartbeat, "MOST_OFFSETS", 4 - more)
+    talk.enter("a")
+    talk.enter("b")
+    talk.beat("b", 3, task_offsets={"0": {0: 1, 3: 2}})
+    assert talk.group().offsets_of("b").offsets == ({"0": {0: 1, 3: 2}} if is_kept else {})
