@@ -317,8 +317,9 @@ def _create(
     if denied:
         return _with_detail(statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}.")
     actor = services.security.actor(context, automatic=True)
-    services.streams.create(reply.creates, actor, ERROR_INTERVALS * reply.interval_ms)
-    errors = services.streams.errors(reply.creates)
+    charge = services.mutations.refusing_charge(context)
+    yield from services.streams.create(reply.creates, actor, charge, ERROR_INTERVALS * reply.interval_ms)
+    errors = yield from services.streams.errors(reply.creates)
     if not errors:
         return statuses
     shown = ", ".join(f"{name} ({error})" for name, error in list(errors.items())[:SHOWN_ERRORS])

@@ -51,6 +51,8 @@ class FailedStep(Enum):
     """Locks of share groups that end, and the deletion of obsolete states."""
     TRANSACTION_TIMER = "transaction-timer"
     """Timeouts, markers and completions of transactions, which are tried again."""
+    STREAMS_TOPICS = "streams-topics"
+    """Creating the internal topics of Streams applications."""
     HANDLE = "handle"
     """Decoding a request, and its handler."""
     RESPOND = "respond"

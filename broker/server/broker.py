@@ -85,6 +85,7 @@ class BrokerServer(Server):
                 clock,
                 self.deliver,
                 self.quotas,
+                self.mutations,
             )
             self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
             self.retry_storm = self.delayed.retry_storm
@@ -168,7 +169,6 @@ class BrokerServer(Server):
                 self.clock,
                 config,
                 self.endpoints,
-                self.mutations,
                 self.partitions,
                 self.fetches,
                 delayed.groups,

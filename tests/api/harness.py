@@ -6,6 +6,7 @@ order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -182,7 +183,7 @@ class Harness:
                 self.control.image.group_configs.get(group_id, {}), config.streams_groups
             ),
         )
-        self.streams_topics = StreamsTopics(self.control, self.clock)
+        self.streams_topics = StreamsTopics(self.control, self.clock, partial(self._failed, ""))
         self.linger = AppendLinger(config.groups.append_linger_ms, self.callbacks, self.clock)
         self.states = FakeShareStates()
         self.share_states = ShareGroupStateService(
@@ -224,7 +225,6 @@ class Harness:
                 self.clock,
                 config,
                 endpoints,
-                mutations,
                 self.partitions,
                 self.fetches,
                 GroupServices(
@@ -235,6 +235,7 @@ class Harness:
                     self.transactions,
                     self.share_states,
                     self.linger,
+                    mutations,
                     self.streams_topics,
                 ),
                 self.quotas,

@@ -2,7 +2,7 @@
 topics that the broker creates.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ import pytest
 from broker.api import a88_streams_group_heartbeat
 from broker.api.requests.context import RequestContext
 from broker.api.requests.services import GroupServices
-from broker.api.requests.streams_topics import CREATED_AT_ONCE, MOST_ERRORS, StreamsTopics
+from broker.api.requests.streams_topics import CREATED_AT_ONCE, MOST_ERRORS, MOST_PENDING, StreamsTopics
 from broker.api.security.client_security import EVERY_OPERATION
 from broker.common.errors import ErrorCode
-from broker.controller.commands import BROKER_ITSELF
+from broker.common.slices import run_through
+from broker.controller.commands import BROKER_ITSELF, Charge, free
 from broker.coordinator.group.streams.status import StatusCode
 from broker.coordinator.group.streams.topology import TopicInfo as InternalTopic
 from broker.protocol.api_key import ApiKey
@@ -42,6 +43,7 @@ from broker.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateResponse,
     TopologyDescription,
 )
+from broker.quotas.entity import Entity
 from broker.security.acl.acl import ResourceType
 from tests.api.group import GROUP, find_coordinator
 from tests.api.harness import Connection, Harness
@@ -329,6 +331,34 @@ async def test_a_member_leaves(harness):
 # Internal topics
 
 
+def internal_topics(harness: Harness) -> StreamsTopics:
+    def fail(error: Exception) -> None:
+        raise error
+
+    return StreamsTopics(harness.control, harness.clock, fail)
+
+
+def ask_for(
+    topics: StreamsTopics, partitions: Mapping[str, int], *, replicas: int = 0, charge: Charge = free
+) -> None:
+    """Let topics be created with these numbers of partitions; errors last a millisecond."""
+    wanted = {name: InternalTopic(name, count, replicas) for name, count in partitions.items()}
+    run_through(topics.create(wanted, BROKER_ITSELF, charge, 1))
+
+
+def count_created(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of topics of each change of the metadata."""
+    seen: list[int] = []
+    apply = harness.control.apply
+
+    async def counted(command: Any, actor: Any) -> Any:
+        seen.append(len(command.topics))
+        return await apply(command, actor)
+
+    monkeypatch.setattr(harness.control, "apply", counted)
+    return seen
+
+
 async def test_why_a_topic_cannot_be_created_is_told_until_it_is_tried_again(harness):
     stated = joining(topology=topology(state_changelog_topics=[TopicInfo(CHANGELOG, 0, 3)]))
     await harness.ask(stated)
@@ -351,19 +381,12 @@ async def test_why_a_topic_cannot_be_created_is_told_until_it_is_tried_again(har
 
 
 async def test_many_topics_are_created_a_few_at_a_time(harness, monkeypatch):
-    topics = StreamsTopics(harness.control, harness.clock)
+    topics = internal_topics(harness)
     woken = []
     topics.on_pending = lambda: woken.append(True)
     names = [f"t-{number}" for number in range(CREATED_AT_ONCE + 1)]
-    topics.create({name: InternalTopic(name, 1) for name in names}, BROKER_ITSELF, 1)
-    seen: list[int] = []
-    apply = harness.control.apply
-
-    async def counted(command: Any, actor: Any) -> Any:
-        seen.append(len(command.topics))
-        return await apply(command, actor)
-
-    monkeypatch.setattr(harness.control, "apply", counted)
+    ask_for(topics, dict.fromkeys(names, 1))
+    seen = count_created(harness, monkeypatch)
     await topics.create_pending()
     assert woken == [True]
     assert harness.control.image.topics.keys() > set(names)
@@ -371,13 +394,163 @@ async def test_many_topics_are_created_a_few_at_a_time(harness, monkeypatch):
 
 
 async def test_the_errors_that_are_kept_are_limited(harness):
-    topics = StreamsTopics(harness.control, harness.clock)
+    topics = internal_topics(harness)
     names = [f"t-{number}" for number in range(MOST_ERRORS + 1)]
-    topics.create({name: InternalTopic(name, 1, 3) for name in names}, BROKER_ITSELF, 1)
+    ask_for(topics, dict.fromkeys(names, 1), replicas=3)
     await topics.create_pending()
-    assert topics.errors(names).keys() == set(names[1:])
+    assert run_through(topics.errors(names)).keys() == set(names[1:])
     harness.clock.advance(1)
-    assert topics.errors(names) == {}
+    assert run_through(topics.errors(names)) == {}
+
+
+async def test_a_hundred_topics_of_500_partitions_are_created(harness, monkeypatch):
+    topics = internal_topics(harness)
+    wanted = dict.fromkeys((f"t-{number}" for number in range(100)), 500)
+    ask_for(topics, wanted)
+    seen = count_created(harness, monkeypatch)
+    await topics.create_pending()
+    assert seen == [20] * 5
+    assert run_through(topics.errors(wanted)) == {}
+    created = harness.control.image.topics
+    assert {name: created[name].partitions for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("partitions", "batches", "failed"),
+    [
+        ((500, 9_499), [2], set()),
+        ((500, 9_500), [2], set()),
+        ((500, 9_501), [1, 1], set()),
+        ((10_001, 1), [1, 1], {"t-0"}),
+    ],
+)
+async def test_topics_created_at_once_have_no_more_partitions_than_a_request_may_create(
+    harness, monkeypatch, partitions, batches, failed
+):
+    topics = internal_topics(harness)
+    wanted = {f"t-{number}": count for number, count in enumerate(partitions)}
+    ask_for(topics, wanted)
+    seen = count_created(harness, monkeypatch)
+    await topics.create_pending()
+    assert seen == batches
+    errors = run_through(topics.errors(wanted))
+    assert errors == dict.fromkeys(failed, "Excessively large number of partitions per request.")
+    assert wanted.keys() - harness.control.image.topics.keys() == failed
+
+
+async def test_each_client_is_charged_for_the_topics_that_it_asked_for(harness, monkeypatch):
+    topics = internal_topics(harness)
+    first: list[int] = []
+    second: list[int] = []
+    ask_for(topics, {"a": 1, "b": 2}, charge=first.append)
+    ask_for(topics, {"b": 2, "c": 3}, charge=second.append)
+    ask_for(topics, {"d": 4}, charge=first.append)
+    seen = count_created(harness, monkeypatch)
+    await topics.create_pending()
+    assert seen == [2, 1, 1]
+    assert (first, second) == ([1, 2, 4], [3])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "is_refused", "owed_ms"), [(19, False, 9_000), (20, False, 10_000), (21, True, 500)]
+)
+async def test_internal_topics_count_toward_the_mutation_quota(tmp_path, partitions, is_refused, owed_ms):
+    """A rate of 2 over ten windows accumulates 20: the second topic is refused while the bucket is below
+    zero.
+    """
+    harness = Harness(tmp_path, *AT_ONCE, "controller.quota.window.num=10")
+    await harness.ask(CreateTopicsRequest([CreatableTopic("orders", partitions, 1)]))
+    await find_coordinator(harness)
+    harness.quotas.apply(Entity(client_id="app"), "controller_mutation_rate", 2)
+
+    async def ask(message: Any) -> Any:
+        return await harness.ask(message, client_id="app")
+
+    async def throttle_ms() -> int:
+        reply = await ask(CreateTopicsRequest([CreatableTopic("more", 1, 1)]))
+        return int(reply.throttle_time_ms)
+
+    await ask(joining())
+    await harness.streams_topics.create_pending()
+    topics = harness.control.image.topics
+    assert (REPARTITION in topics, CHANGELOG in topics) == (True, not is_refused)
+    assert await throttle_ms() == owed_ms
+    reply = await ask(heartbeat("m", 2))
+    if not is_refused:
+        assert (reply.member_epoch, statuses(reply)) == (3, [])
+        harness.close()
+        return
+    why = (
+        f"Internal topics are missing: {CHANGELOG}; Creation failed: {CHANGELOG} (The throttling quota has "
+        "been exceeded.)."
+    )
+    assert statuses(reply) == [(StatusCode.MISSING_INTERNAL_TOPICS, why)]
+    harness.clock.advance(9_999)
+    await ask(heartbeat("m", 3))
+    await harness.streams_topics.create_pending()
+    assert CHANGELOG not in harness.control.image.topics
+    harness.clock.advance(1)
+    await ask(heartbeat("m", 3))
+    await harness.streams_topics.create_pending()
+    assert harness.control.image.topics[CHANGELOG].partitions == partitions
+    assert await throttle_ms() == 1_000  # 10 s later: 19 of 20 tokens, less 21
+    assert statuses(await ask(heartbeat("m", 3))) == []
+    harness.close()
+
+
+async def test_an_unexpected_exception_is_reported_and_other_topics_are_created(harness, monkeypatch):
+    failures: list[Exception] = []
+    topics = StreamsTopics(harness.control, harness.clock, failures.append)
+    names = [f"t-{number}" for number in range(CREATED_AT_ONCE + 1)]
+    ask_for(topics, dict.fromkeys(names, 1))
+    error = RuntimeError("unexpected")
+    apply = harness.control.apply
+
+    async def fail_once(command: Any, actor: Any) -> Any:
+        if not failures:
+            raise error
+        return await apply(command, actor)
+
+    monkeypatch.setattr(harness.control, "apply", fail_once)
+    await topics.create_pending()
+    assert failures == [error]
+    assert run_through(topics.errors(names)) == dict.fromkeys(names[:-1], "UNKNOWN_SERVER_ERROR")
+    assert names[-1] in harness.control.image.topics
+    harness.clock.advance(1)
+    ask_for(topics, dict.fromkeys(names, 1))
+    await topics.create_pending()
+    assert harness.control.image.topics.keys() > set(names)
+
+
+async def test_asking_for_topics_can_pause_after_each_and_keeps_those_if_closed(harness):
+    topics = internal_topics(harness)
+    woken = []
+    topics.on_pending = lambda: woken.append(True)
+    wanted = {name: InternalTopic(name, 1) for name in ("a", "b", "c")}
+    steps = topics.create(wanted, BROKER_ITSELF, free, 1)
+    next(steps)
+    next(steps)
+    assert not woken
+    steps.close()
+    assert woken == [True]
+    await topics.create_pending()
+    assert {name for name in wanted if name in harness.control.image.topics} == {"a", "b"}
+    assert len(list(topics.errors(wanted))) == len(wanted)
+
+
+@pytest.mark.parametrize("count", [MOST_PENDING - 1, MOST_PENDING, MOST_PENDING + 1])
+async def test_the_topics_that_are_to_be_created_are_limited(harness, monkeypatch, count):
+    topics = internal_topics(harness)
+    ask_for(topics, {f"t-{number}": 1 for number in range(count)})
+    seen: list[int] = []
+
+    async def none_created(command: Any, actor: Any) -> Any:
+        seen.append(len(command.topics))
+        return []
+
+    monkeypatch.setattr(harness.control, "apply", none_created)
+    await topics.create_pending()
+    assert sum(seen) == min(count, MOST_PENDING)
 
 
 # Authorization

@@ -1,9 +1,9 @@
 """Requests that change many resources: read, limited, applied as one command, answered for each resource.
 
 Called by the handlers of topics, configs, quotas, SCRAM credentials and ACLs. The controller mutation quota
-counts partitions created and deleted, by Metadata and FindCoordinator too: each topic's partitions are
-charged at once, after all other checks of the topic and before a metadata record is written. (Kafka:
-QuorumController, MAX_RECORDS_PER_USER_OP; KIP-599)
+counts partitions created and deleted, by Metadata, FindCoordinator and StreamsGroupHeartbeat too: each
+topic's partitions are charged at once, after all other checks of the topic and before a metadata record is
+written. (Kafka: QuorumController, MAX_RECORDS_PER_USER_OP; KIP-599)
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -194,3 +194,9 @@ class ControllerMutations:
     def automatic_charge(self, context: RequestContext) -> Charge:
         """Return the charge for auto-created topics, which is never refused and throttles afterwards."""
         return self.of(context, strict_from=context.api_version + 1).charge
+
+    def refusing_charge(self, context: RequestContext) -> Charge:
+        """Return the charge for the internal topics of a Streams application, which are refused while the
+        client has exhausted its quota, as in Kafka.
+        """
+        return self.of(context, strict_from=0).charge

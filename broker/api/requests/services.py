@@ -138,6 +138,7 @@ class GroupServices(msgspec.Struct, frozen=True):
     transactions: TransactionService
     share: ShareGroupStates
     linger: AppendLinger
+    mutations: ControllerMutations
     streams: StreamsTopics
 
 
@@ -204,7 +205,6 @@ def log_services(
     clock: Clock,
     config: BrokerConfig,
     endpoints: Endpoints,
-    mutations: ControllerMutations,
     partitions: Partitions,
     fetches: DelayedFetches,
     groups: GroupServices,
@@ -230,7 +230,14 @@ def log_services(
         ),
         PartitionServices: PartitionServices(partitions, security),
         MetadataServices: MetadataServices(
-            node_id, endpoints, groups.control, partitions, groups.groups, transactions, mutations, security
+            node_id,
+            endpoints,
+            groups.control,
+            partitions,
+            groups.groups,
+            transactions,
+            groups.mutations,
+            security,
         ),
         TransactionServices: TransactionServices(
             groups.control, ProducerIds(), transactions, partitions, fetches, security

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from broker.api.requests.callbacks import Callbacks
+from broker.api.requests.change_limits import ControllerMutations
 from broker.api.requests.delayed_operations import AppendLinger, DelayedFetches, DelayedProduce
 from broker.api.requests.group_replies import expire_groups, release_groups
 from broker.api.requests.retry_storm import RetryStormGate
@@ -83,6 +84,7 @@ class DelayedRequests:
         clock: TrioClock,
         deliver: Callable[[], None],
         quotas: ClientQuotas,
+        mutations: ControllerMutations,
     ) -> None:
         self._failures = failures
         self._clock = clock
@@ -120,7 +122,7 @@ class DelayedRequests:
             self._report_timer,
         )
         self.linger = AppendLinger(config.groups.append_linger_ms, callbacks, clock)
-        self.streams_topics = StreamsTopicCreation(control, clock)
+        self.streams_topics = StreamsTopicCreation(control, failures, clock)
         self.groups = GroupServices(
             control,
             groups,
@@ -129,6 +131,7 @@ class DelayedRequests:
             self.transactions,
             self.share_states,
             self.linger,
+            mutations,
             self.streams_topics.topics,
         )
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"

@@ -7,6 +7,7 @@ import trio
 from broker.api.requests.streams_topics import StreamsTopics
 from broker.common.clock import Clock
 from broker.controller.control import Control
+from broker.network.failures import FailedStep, Failures
 
 STREAMS_TOPICS: Final = "streams-topics"
 """The name of the task."""
@@ -15,8 +16,10 @@ STREAMS_TOPICS: Final = "streams-topics"
 class StreamsTopicCreation:
     """`topics` are those that heartbeats ask for."""
 
-    def __init__(self, control: Control, clock: Clock) -> None:
-        self.topics = StreamsTopics(control, clock)
+    def __init__(self, control: Control, failures: Failures, clock: Clock) -> None:
+        self.topics = StreamsTopics(
+            control, clock, lambda error: failures.report(FailedStep.STREAMS_TOPICS, error)
+        )
         self._wake = trio.Event()
         self.topics.on_pending = lambda: self._wake.set()
 
