@@ -11,6 +11,7 @@ appendGroupMetadataErrorToResponseError; a thread there makes all changes, and n
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from itertools import accumulate, chain
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -45,7 +46,13 @@ from broker.coordinator.group.messages import (
     Token,
 )
 from broker.coordinator.group.modern_changes import group_of_type, start_missing, start_session
-from broker.coordinator.group.modern_group import NO_EPOCH, DescribedModernGroup, ModernGroup, described
+from broker.coordinator.group.modern_group import (
+    NO_EPOCH,
+    DescribedModernGroup,
+    ModernGroup,
+    described,
+    partition_counts,
+)
 from broker.coordinator.group.persistence import tombstone_of
 from broker.coordinator.group.records import GroupKey, decode_key
 from broker.coordinator.group.share.group import ShareGroup
@@ -58,7 +65,9 @@ GROUPS_AT_ONCE: Final = 256
 """Groups or topics looked up between two pauses."""
 
 SMALL: Final = 512
-"""Members, topics and partitions of a group whose changes need no pause, in all; ours."""
+"""Members, topics and partitions of a group whose changes need no pause, in all; of a streams group also the
+parts of its topology, and its tasks; ours.
+"""
 
 METADATA_AT_ONCE: Final = 4_096
 """Bytes of members' metadata and assignments that are read in one piece; ours."""
@@ -87,12 +96,14 @@ def is_large(
     group: ModernGroup[Any, Any, Any] | None, stated: Iterable[Collection[str]], topics: Topics
 ) -> bool:
     """Return whether a change of the group needs pauses. `stated` are topics that it may add."""
-    found = [*stated] if group is None else [group.subscribed, *stated]
-    size = sum(map(len, found)) + (0 if group is None else len(group.members))
-    if size > SMALL:
-        return True
-    known = (topics.get(name) for names in found for name in names)
-    return size + sum(topic.partitions for topic in known if topic is not None) > SMALL
+    own = () if group is None else group.weights(topics)
+    added = (part for names in stated for part in chain((len(names),), partition_counts(names, topics)))
+    return is_more_than(SMALL, chain(own, added))
+
+
+def is_more_than(most: int, parts: Iterable[int]) -> bool:
+    """Return whether the sum of the parts is higher. Parts after the one that says so are not read."""
+    return any(total > most for total in accumulate(parts))
 
 
 def is_costly(group: ClassicGroup) -> bool:

@@ -5,7 +5,7 @@ Members and assignments are replaced and never modified. What happens to such a 
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -218,6 +218,14 @@ def bytes_of(names: Collection[str]) -> int:
     return len("".join(names).encode())
 
 
+def partition_counts(names: Iterable[str], topics: Topics) -> Iterator[int]:
+    """Yield the number of partitions of each topic that exists."""
+    for name in names:
+        topic = topics.get(name)
+        if topic is not None:
+            yield topic.partitions
+
+
 class ModernGroup(Generic[Member, Timers, Target]):
     """A group whose members reach the target assignment with their heartbeats.
 
@@ -324,6 +332,14 @@ class ModernGroup(Generic[Member, Timers, Target]):
     def subscriptions(self) -> object:
         """Identifies the present subscriptions, for `SubscribedTopics`."""
         return self.subscribers.version
+
+    def weights(self, topics: Topics) -> Iterator[int]:
+        """Yield, in parts, how much a change of the group goes through: members, topics, partitions. A caller
+        can stop early.
+        """
+        yield len(self.members)
+        yield len(self.subscribed)
+        yield from partition_counts(self.subscribed, topics)
 
     def member(self, member_id: str) -> Member:
         """Return a member. Raises ApiError UNKNOWN_MEMBER_ID."""

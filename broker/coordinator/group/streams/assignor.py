@@ -379,4 +379,9 @@ class _Assignment:
             subtopology_id, partition = self._tasks[task]
             by_id.setdefault(subtopology_id, []).append(partition)
             yield
-        return {subtopology_id: frozenset(some) for subtopology_id, some in by_id.items()}
+        found = {}
+        while by_id:  # freed one by one
+            subtopology_id, some = by_id.popitem()
+            found[subtopology_id] = frozenset(some)
+            yield
+        return found

@@ -67,6 +67,11 @@ class ConfiguredTopology(msgspec.Struct, frozen=True):
     def is_ready(self) -> bool:
         return self.error is None
 
+    @property
+    def tasks(self) -> int:
+        """The number of tasks of all subtopologies."""
+        return sum(each.number_of_tasks for each in (self.subtopologies or {}).values())
+
 
 class _NotConfiguredError(Exception):
     """The topics do not suit the topology."""

@@ -3,16 +3,15 @@
 `heartbeat` does the work. (Kafka: the streams part of GroupMetadataManager)
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
-from itertools import islice
 
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.coordinator.group.any_group import GroupsById
-from broker.coordinator.group.groups import SMALL, Groups, is_large
+from broker.coordinator.group.groups import SMALL, Groups, is_large, is_more_than
 from broker.coordinator.group.messages import (
     Effects,
     Now,
@@ -28,7 +27,7 @@ from broker.coordinator.group.streams.configured import ConfiguredTopology
 from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.streams.member import LEAVES_FOR_NOW, RestoredOffsets, StreamsMember
 from broker.coordinator.group.streams.status import Status
-from broker.coordinator.group.streams.topology import Topology, read_names
+from broker.coordinator.group.streams.topology import Topology, read_names, weights
 from broker.coordinator.group.transition import Transition
 
 
@@ -93,10 +92,12 @@ class StreamsCoordinator:
         settings = groups.streams_settings_of(request.group_id)
         if known is not None and heartbeat.changes_nothing(known, request, settings, groups.topics):
             return False
-        stated: list[Collection[str]] = [] if request.topology is None else [_some_names(request.topology)]
-        if known is not None and known.topology is not None:
-            stated.append(known.topology.required)
-        return is_large(known, stated, groups.topics)
+        if request.topology is None:
+            return is_large(known, (), groups.topics)
+        if is_more_than(SMALL, weights(request.topology)):
+            return True
+        stated = [name for each in request.topology.subtopologies for name in read_names(each)]
+        return is_large(known, [stated], groups.topics)
 
     def _beat(
         self, request: StreamsHeartbeatRequest, transition: Transition, groups: GroupsById
@@ -107,9 +108,3 @@ class StreamsCoordinator:
         group = heartbeat.group_to_join(transition, groups, request)
         settings = self._groups.streams_settings_of(request.group_id)
         return (yield from heartbeat.beat(transition, group, request, settings))
-
-
-def _some_names(topology: Topology) -> list[str]:
-    """Return the topics that a topology reads, or one more than a small group has."""
-    names = (name for subtopology in topology.subtopologies for name in read_names(subtopology))
-    return list(islice(names, SMALL + 1))

@@ -4,7 +4,7 @@ StreamsGroup)
 Used by the transitions of this package.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple, Self
 
@@ -12,7 +12,7 @@ from broker.common.errors import ErrorCode
 from broker.common.slices import Steps, run_through
 from broker.coordinator.group.consumer.assignment import Topics, metadata_hash
 from broker.coordinator.group.messages import STREAMS, CommitRequest, Endpoint, Record
-from broker.coordinator.group.modern_group import ModernGroup
+from broker.coordinator.group.modern_group import ModernGroup, partition_counts
 from broker.coordinator.group.records import GroupKeys, KeyType, ModernKey, encode_key
 from broker.coordinator.group.streams import records
 from broker.coordinator.group.streams.assignor import NOTHING, TaskSets
@@ -30,7 +30,13 @@ from broker.coordinator.group.streams.member import (
 from broker.coordinator.group.streams.owners import TaskOwners
 from broker.coordinator.group.streams.records import NO_TOPOLOGY_EPOCH, StoredEpoch
 from broker.coordinator.group.streams.tasks import NO_INDEXES, MemberTasks
-from broker.coordinator.group.streams.topology import Topology, required_topics, source_names
+from broker.coordinator.group.streams.topology import (
+    Topology,
+    read_names,
+    required_topics,
+    source_names,
+    weights,
+)
 from broker.coordinator.group.timers import GroupTimer, TimerKind
 
 STREAMS_PROTOCOL_TYPE: Final = "streams"
@@ -52,11 +58,14 @@ class StreamsGroupState(Enum):
 
 
 class StatedTopology(NamedTuple):
-    """A topology, the names of all topics that it needs, and the id of the subtopology that reads a topic."""
+    """A topology, the names of all topics that it needs, and the id of the subtopology that reads a topic.
+    `weight` is the sum of `topology.weights`.
+    """
 
     topology: Topology
     required: frozenset[str]
     readers: Mapping[str, str]
+    weight: int
 
     @property
     def epoch(self) -> int:
@@ -71,7 +80,11 @@ def stated(topology: Topology) -> Steps[StatedTopology]:
             readers[name] = subtopology.subtopology_id
             yield
         yield
-    return StatedTopology(topology, (yield from required_topics(topology)), readers)
+    weight = 0
+    for part in weights(topology):
+        weight += part
+        yield
+    return StatedTopology(topology, (yield from required_topics(topology)), readers, weight)
 
 
 class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
@@ -158,6 +171,17 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
     @property
     def subscriptions(self) -> object:
         return self.topology
+
+    def weights(self, topics: Topics) -> Iterator[int]:
+        yield len(self.members)
+        if self.topology is not None:
+            yield self.topology.weight
+        # Members may still have tasks of a topic that is deleted.
+        yield max(self.owners.count, 0 if self.configured is None else self.configured.tasks)
+        if self.topology is not None:
+            # Each subtopology that reads a topic has a task for each of its partitions.
+            for subtopology in self.topology.topology.subtopologies:
+                yield from partition_counts(read_names(subtopology), topics)
 
     def current_state(self) -> StreamsGroupState:
         if not self.members:

@@ -82,8 +82,10 @@ def _spread_hash(key: str) -> int:
 
 
 def _redistributed(bins: Bins, size: int) -> Steps[Bins]:
+    """Move the keys to twice as many bins. Each of these gets those of one bin, so their order is kept."""
     found: Bins = {}
-    for some in bins.values():
+    while bins:  # freed one by one
+        _, some = bins.popitem()
         for each in some:
             found.setdefault(each[0] & (size - 1), []).append(each)
         yield
@@ -93,7 +95,7 @@ def _redistributed(bins: Bins, size: int) -> Steps[Bins]:
 def _listed(bins: Bins, size: int) -> Steps[list[str]]:
     found: list[str] = []
     for at in range(size):
-        found += [key for _, key in bins.get(at, ())]
+        found += [key for _, key in bins.pop(at, ())]
         yield
     return found
 

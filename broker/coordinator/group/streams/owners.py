@@ -22,17 +22,21 @@ class Role(Enum):
 
 
 class TaskOwners:
-    """The tasks that members have, or still have to give up."""
+    """The tasks that members have, or still have to give up. `count` is their number, once for a process and
+    role.
+    """
 
-    __slots__ = ("_active", "_by_process")
+    __slots__ = ("_active", "_by_process", "count")
 
     def __init__(self) -> None:
+        self.count = 0
         self._active: dict[str, frozenset[int]] = {}
         self._by_process: dict[tuple[str, Role, str], frozenset[int]] = {}
 
     def copy(self) -> "TaskOwners":
         other = TaskOwners()
         other._active, other._by_process = dict(self._active), dict(self._by_process)
+        other.count = self.count
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -51,8 +55,10 @@ class TaskOwners:
     def add(self, process_id: str, tasks: MemberTasks) -> Steps[None]:
         for role, some in _by_role(tasks):
             for subtopology_id, indexes in some.items():
-                key = process_id, role, subtopology_id
-                self._by_process[key] = self._by_process.get(key, NO_INDEXES).union(indexes)
+                before = self.of_process(process_id, role, subtopology_id)
+                after = before.union(indexes)
+                self._by_process[process_id, role, subtopology_id] = after
+                self.count += len(after) - len(before)
                 if role is Role.ACTIVE:
                     self._active[subtopology_id] = self.active(subtopology_id).union(indexes)
                 yield
@@ -60,7 +66,7 @@ class TaskOwners:
     def remove(self, process_id: str, tasks: MemberTasks) -> Steps[None]:
         for role, some in _by_role(tasks):
             for subtopology_id, indexes in some.items():
-                _discard(self._by_process, (process_id, role, subtopology_id), indexes)
+                self.count -= _discard(self._by_process, (process_id, role, subtopology_id), indexes)
                 if role is Role.ACTIVE:
                     _discard(self._active, subtopology_id, indexes)
                 yield
@@ -70,9 +76,12 @@ def _by_role(tasks: MemberTasks) -> tuple[tuple[Role, Mapping[str, Iterable[int]
     return (Role.ACTIVE, tasks.active), (Role.STANDBY, tasks.standby), (Role.WARMUP, tasks.warmup)
 
 
-def _discard(sets: dict[Key, frozenset[int]], key: Key, indexes: Iterable[int]) -> None:
-    left = sets.get(key, NO_INDEXES).difference(indexes)
+def _discard(sets: dict[Key, frozenset[int]], key: Key, indexes: Iterable[int]) -> int:
+    """Discard what is there of the indexes, and return their number."""
+    before = sets.get(key, NO_INDEXES)
+    left = before.difference(indexes)
     if left:
         sets[key] = left
     else:
         sets.pop(key, None)
+    return len(before) - len(left)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from broker.common.slices import Steps, sorted_in_steps
+from broker.common.slices import Steps, run_through, sorted_in_steps
 from broker.coordinator.group.messages import Endpoint, Record
 from broker.coordinator.group.records import (
     NO_TAGS,
@@ -254,7 +254,7 @@ def _topic_infos(topics: Sequence[TopicInfo]) -> Steps[bytes]:
             string(topic.name),
             _INT32.pack(topic.partitions),
             _INT16.pack(topic.replication_factor),
-            _pairs(topic.configs),
+            (yield from _pairs_in_steps(topic.configs)),
             NO_TAGS,
         )
         yield
@@ -283,9 +283,14 @@ def _decode_shorts(reader: FlexibleFields) -> tuple[int, ...]:
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> bytes:
+    return run_through(_pairs_in_steps(pairs))
+
+
+def _pairs_in_steps(pairs: Sequence[tuple[str, str]]) -> Steps[bytes]:
     parts = [varint(len(pairs) + 1)]
     for key, value in pairs:
         parts += (string(key), string(value), NO_TAGS)
+        yield
     return b"".join(parts)
 
 

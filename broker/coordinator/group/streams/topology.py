@@ -180,6 +180,26 @@ def source_names(subtopology: Subtopology) -> Iterator[str]:
         yield topic.name
 
 
+def weights(topology: Topology) -> Iterator[int]:
+    """Yield, in parts, the number of subtopologies, names, configs and copartitioned topics. A list is
+    counted before its elements are gone through, so that a caller can stop early.
+    """
+    yield len(topology.subtopologies)
+    for subtopology in topology.subtopologies:
+        yield len(subtopology.source_topics)
+        yield len(subtopology.source_topic_regex)
+        yield len(subtopology.repartition_sink_topics)
+        for topics in (subtopology.state_changelog_topics, subtopology.repartition_source_topics):
+            yield len(topics)
+            for topic in topics:
+                yield len(topic.configs)
+        yield len(subtopology.copartition_groups)
+        for group in subtopology.copartition_groups:
+            yield len(group.source_topics)
+            yield len(group.source_topic_regex)
+            yield len(group.repartition_source_topics)
+
+
 _ENTRY_BYTES: Final = 16
 """Counted for each string and index beside its characters; ours. It bounds a topology of empty elements."""
 

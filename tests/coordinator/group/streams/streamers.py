@@ -110,6 +110,7 @@ class Streamers(Conversation):
             run_through(owners.add(member.process_id, member.assigned))
             run_through(owners.add(member.process_id, member.revoking))
         assert group.owners == owners
+        assert group.owners.count == owners.count
         return (
             group.state,
             group.epoch,

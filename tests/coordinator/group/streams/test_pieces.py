@@ -5,7 +5,9 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
 from broker.config.sections.streams_groups import StreamsGroupConfig
+from broker.coordinator.group.groups import SMALL
 from broker.coordinator.group.messages import Endpoint
+from broker.coordinator.group.streams.assignor import NOTHING
 from broker.coordinator.group.streams.topology import Subtopology, TopicInfo, Topology
 from tests.coordinator.group.conversation import Ask
 from tests.coordinator.group.streams.streamers import DELAY_MS, SESSION_MS, Streamers, Thread, settle
@@ -26,6 +28,15 @@ DEEP = Topology(
     ),
 )
 """A subtopology for each topic."""
+
+FLAT = Topology(0, tuple(Subtopology(f"{number:04}", ("t",)) for number in range(MANY)))
+"""Many subtopologies that read one topic."""
+
+BROAD = Topology(0, FLAT.subtopologies[:100])
+"""Subtopologies that read one topic, which has many partitions."""
+
+EMPTY = Topology(0, tuple(Subtopology(f"{number:04}") for number in range(3 * MANY)))
+"""Subtopologies without topics, which is refused."""
 
 PIECE_LINES = 4 * MANY
 """Lines of Python between two pauses."""
@@ -111,6 +122,104 @@ def test_the_delayed_assignment_of_a_large_application_is_made_in_pieces():
     assert lines < PIECE_LINES
     assert pauses > MANY
     assert sorted(len(target.active) for target in talk.group().targets.values()) == [MANY // 2, MANY // 2]
+
+
+def configured(configs: int, *subtopologies: Subtopology) -> Topology:
+    """Return a topology with a subtopology whose changelog has so many configs."""
+    changelog = TopicInfo("c", configs=tuple((f"key-{number}", "value") for number in range(configs)))
+    return Topology(0, (Subtopology("0", ("t",), (), (changelog,)), *subtopologies))
+
+
+@pytest.mark.usefixtures("each_step_is_a_slice")
+@pytest.mark.parametrize(("topology", "partitions"), [(FLAT, 1), (BROAD, 100)], ids=["flat", "broad"])
+def test_subtopologies_of_one_topic_are_divided(topology: Topology, partitions: int) -> None:
+    talk = crowded(initial_delay_ms=DELAY_MS)
+    talk.set_topics(t=partitions)
+    pieces = [entering(talk, "a", topology)[0]]
+    talk.elapsed += DELAY_MS
+    lines, pauses, effects = lines_of_longest_piece(expiring(talk))
+    talk._take(effects)
+    assert pauses > len(topology.subtopologies) * partitions
+    pieces.append(lines)
+    for member_id, enters in (("a", False), ("b", True), ("a", False)):
+        if enters:
+            pieces.append(entering(talk, member_id, topology)[0])
+        ask, steps = talk.begin(member_id, talk.group().members[member_id].epoch, owned=NOTHING)
+        lines, pauses, effects = lines_of_longest_piece(steps)
+        talk._take(effects)
+        assert ask.reply.error is ErrorCode.NONE
+        pieces.append(lines)
+    talk.elapsed += SESSION_MS
+    lines, pauses, effects = lines_of_longest_piece(expiring(talk))
+    talk._take(effects)
+    assert pauses > 1
+    assert not talk.group().members
+    assert max(*pieces, lines) < PIECE_LINES
+
+
+def test_subtopologies_without_topics_are_refused_in_pieces() -> None:
+    talk = crowded()
+    ask, steps = talk.begin("a", 0, topology=EMPTY, rebalance_timeout_ms=60_000, owned=NOTHING)
+    lines, pauses, effects = lines_of_longest_piece(steps)
+    talk._take(effects)
+    assert ask.reply.error is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert lines < PIECE_LINES
+    assert pauses > len(EMPTY.subtopologies)
+
+
+def test_the_configs_of_a_changelog_are_stored_in_pieces() -> None:
+    talk = crowded()
+    talk.set_topics(t=1, c=1)
+    lines, pauses = zip(*(entering(talk, each, configured(5 * MANY)) for each in "ab"), strict=True)
+    assert max(lines) < PIECE_LINES
+    assert pauses[0] > 5 * MANY
+    assert talk.reborn().snapshot() == talk.snapshot()
+
+
+@pytest.mark.usefixtures("each_step_is_a_slice")
+def test_tasks_of_a_deleted_topic_are_given_up_in_pieces() -> None:
+    talk = crowded()
+    talk.set_topics(t=100)
+    thread = Thread(talk, "a", topology=BROAD)
+    thread.enter()
+    thread.act()
+    talk.set_topics()
+    thread.beat()
+    thread.act()
+    assert thread.running == NOTHING
+    ask, steps = talk.begin("a", thread.epoch, owned=NOTHING)
+    lines, pauses, effects = lines_of_longest_piece(steps)
+    talk._take(effects)
+    assert (ask.reply.error, lines < PIECE_LINES) == (ErrorCode.NONE, True)
+    assert pauses > len(BROAD.subtopologies)
+    assert talk.group().owners.count == 0
+
+
+@pytest.mark.parametrize(("weight", "waits"), [(SMALL - 1, False), (SMALL, False), (SMALL + 1, True)])
+def test_a_topology_of_more_than_a_piece_is_large(weight: int, waits: bool) -> None:
+    subtopologies = Topology(0, EMPTY.subtopologies[:weight])
+    # One subtopology, the names of its topic and changelog.
+    configs = configured(weight - 3)
+    for topology in (subtopologies, configs):
+        _, steps = crowded().begin("a", 0, topology=topology, rebalance_timeout_ms=60_000, owned=NOTHING)
+        assert (sum(1 for _ in steps) > 0) is waits
+
+
+@pytest.mark.usefixtures("each_step_is_a_slice")
+@pytest.mark.parametrize(("weight", "waits"), [(SMALL - 1, False), (SMALL, False), (SMALL + 1, True)])
+def test_a_group_is_large_by_its_topology_tasks_and_partitions(weight: int, waits: bool) -> None:
+    talk = crowded()
+    talk.set_topics(t=10, c=10)
+    # A member, two subtopologies, three names, 20 tasks, and 30 partitions of what they read.
+    topology = configured(weight - 56, Subtopology("1", ("t",)))
+    for group in ("g", "h"):
+        assert talk.enter("a", group=group, topology=topology).error is ErrorCode.NONE
+    ask, steps = talk.begin("a", -1, "h")
+    assert (sum(1 for _ in steps) > 0) is waits
+    assert ask.parked
+    talk.elapsed += SESSION_MS
+    talk._take(talk.coordinator.expire(talk.now))
+    assert bool(talk.group().members) is waits
 
 
 def test_many_members_enter_in_pieces():
