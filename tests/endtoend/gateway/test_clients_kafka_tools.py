@@ -113,8 +113,8 @@ def test_large_records_are_written_and_read_by_the_java_client(way: Way) -> None
     assert "30 records sent" in produce(way, topic, 30, *settings, size=3_000_000)
     consumed = ask(
         *(way, CONSUMER, "--topic", topic, "--from-beginning", "--max-messages", "30"),
-        *("--timeout-ms", "60000", "--property", "print.value=false"),
-        *("--property", "print.offset=true"),
+        *("--timeout-ms", "60000", "--formatter-property", "print.value=false"),
+        *("--formatter-property", "print.offset=true"),
     )
     assert len(consumed.splitlines()) == 30
 
