@@ -17,8 +17,10 @@ from broker.api.security.client_security import EVERY_OPERATION
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
 from broker.controller.commands import BROKER_ITSELF, Charge, free
+from broker.coordinator.group.streams import topology as topologies
 from broker.coordinator.group.streams.status import StatusCode
 from broker.coordinator.group.streams.topology import TopicInfo as InternalTopic
+from broker.coordinator.group.streams.topology import size_of
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -634,3 +636,19 @@ async def test_a_refusal_that_names_topics_is_cut_to_what_java_reads(harness, na
     assert reply.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
     assert len(reply.error_message.encode()) <= 32_767
     assert reply.error_message.endswith("are not valid topic names." if is_whole else "...")
+
+
+@pytest.mark.parametrize(("more", "is_whole"), [(-1, True), (0, True), (1, False)])
+def test_a_text_is_cut_to_the_bytes_that_java_reads(more, is_whole):
+    text = "é" * 16_383 + "x" * (1 + more)
+    cut = a88_streams_group_heartbeat._cut(text)
+    assert (cut == text) is is_whole
+    assert len(cut.encode()) <= 32_767 and cut.endswith("..." if not is_whole else text[-1])
+
+
+@pytest.mark.parametrize(("more", "error"), [(-1, ErrorCode.STREAMS_INVALID_TOPOLOGY), (0, 0), (1, 0)])
+async def test_a_topology_fits_into_a_record(harness, monkeypatch, more, error):
+    reads = Topology(0, [Subtopology("0", ["orders"])])
+    size = run_through(size_of(topologies.Topology(0, (topologies.Subtopology("0", ("orders",)),))))
+    monkeypatch.setattr(a88_streams_group_heartbeat, "MOST_TOPOLOGY_BYTES", size + more)
+    assert (await harness.ask(joining(topology=reads))).error_code == error
