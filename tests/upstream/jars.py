@@ -6,6 +6,7 @@ them.
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -84,7 +85,9 @@ def read(libs: Path) -> Tables:
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(done.stdout, encoding="utf-8")
+        written = kept.with_suffix(f".{os.getpid()}")  # another process may read it
+        written.write_text(done.stdout, encoding="utf-8")
+        written.replace(kept)
     return Tables(version, messages, **json.loads(kept.read_text(encoding="utf-8")))
 
 
