@@ -42,9 +42,14 @@ class Members:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
-        self.admin = AdminClient({"bootstrap.servers": broker.plain, "reconnect.backoff.max.ms": 500})
         self.open: dict[Consumer, Polling] = {}
         self.read: Counter[tuple[int, int]] = Counter()
+
+    def admin(self) -> AdminClient:
+        """Return a new client. One of librdkafka 2.16 that saw its broker restart may not ask for the
+        coordinator, though it is connected, until its request times out.
+        """
+        return AdminClient({"bootstrap.servers": self.broker.plain})
 
     def add(self, *topics: str, protocol: str = "consumer", **settings: Any) -> Consumer:
         """Subscribe a new consumer of the group "g" that reads from the start and commits itself."""
@@ -68,12 +73,14 @@ class Members:
 
     def committed(self) -> list[int]:
         """Return the committed offsets in order of partition."""
-        (future,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")]).values()
+        admin = self.admin()
+        (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")]).values()
         found = sorted(future.result(TIMEOUT).topic_partitions, key=lambda each: each.partition)
         return [each.offset for each in found]
 
     def described(self) -> Any:
-        (future,) = self.admin.describe_consumer_groups(["g"]).values()
+        admin = self.admin()
+        (future,) = admin.describe_consumer_groups(["g"]).values()
         return future.result(TIMEOUT)
 
 
@@ -107,7 +114,8 @@ class Polling:
 @pytest.fixture
 def members(broker: BrokerProcess) -> Iterator[Members]:
     found = Members(broker)
-    for future in found.admin.create_topics([NewTopic("read", 4, 1)]).values():
+    admin = found.admin()
+    for future in admin.create_topics([NewTopic("read", 4, 1)]).values():
         future.result(TIMEOUT)
     yield found
     for consumer in list(found.open):
@@ -140,7 +148,8 @@ def test_members_join_commit_and_leave(broker: BrokerProcess, members: Members) 
 def test_a_regular_expression_finds_new_topics(broker: BrokerProcess, members: Members) -> None:
     consumer = members.add("^re.*")
     members.until(lambda: members.assigned() == [[0, 1, 2, 3]])
-    for future in members.admin.create_topics([NewTopic("ready", 1, 1)]).values():
+    admin = members.admin()
+    for future in admin.create_topics([NewTopic("ready", 1, 1)]).values():
         future.result(TIMEOUT)
     members.until(lambda: "ready" in {each.topic for each in members.open[consumer].assigned})
 
