@@ -17,7 +17,8 @@ from typing import Final
 from broker.common.errors import ProtocolViolation
 from broker.gateway.channel import GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
-from broker.gateway.own_topics import IDS_FROM, PREFIX, FetchTopics, ProduceTopics
+from broker.gateway.internal_topics import PREFIX
+from broker.gateway.own_topics import IDS_FROM, TRANSACTIONAL_FROM, FetchTopics, ProduceTopics
 from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.upstream_receive import UpstreamReceive

@@ -15,6 +15,7 @@ from broker.api.registry import Registry
 from broker.api.requests.context import RequestContext
 from broker.common.errors import ProtocolViolation
 from broker.gateway.api_versions import STATES_NODE, Forwardable, forwardable, is_allowed, judged
+from broker.gateway.internal_topics import internal_marks
 from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
 from broker.gateway.throttle_time import throttle_offset
@@ -92,7 +93,12 @@ class ForwardRoute:
         self.rewrite: Rewriter | None = rewriter(api_key, version)
         self.plain_ending: bytes | None = plain_ending(api_key, version)
         self.max_response = max_response(api_key)
-        self.collects = collects or self.rewrite is not None or api_key in BEFORE_LOGIN
+        self.collects = (
+            collects
+            or self.rewrite is not None
+            or api_key in BEFORE_LOGIN
+            or internal_marks(api_key, version) is not None
+        )
         self.answers = answers
         self.refuses_replicas = refuses_replicas
         self.throttle_at: int | None = throttle_offset(api_key, version)

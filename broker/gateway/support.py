@@ -31,7 +31,8 @@ NOTES: Final = {
     ApiKey.FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`; versions from 16 "
     "have addresses behind the records",
     ApiKey.METADATA: (
-        "creates no topics of Weir; leaves out brokers without an address; their partitions have no leader"
+        "creates no topics of Weir, and marks those that exist as internal; leaves out brokers without an "
+        "address; their partitions have no leader"
     ),
     ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE if the coordinator has no address",
     ApiKey.SASL_HANDSHAKE: f"reads the mechanism; not version 0, whose tokens are no requests; {_LOGIN}",
@@ -54,6 +55,7 @@ NOTES: Final = {
         "TOPIC_AUTHORIZATION_FAILED if the topology has internal topics that the client may not create"
     ),
     ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "marks the topics `__weir_*` as internal",
     ApiKey.ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",
     ApiKey.LIST_CONFIG_RESOURCES: f"{_CLIENT_METRICS}; version 0 whatever the upstream broker knows",
