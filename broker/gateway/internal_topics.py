@@ -26,10 +26,14 @@ from broker.protocol.varint import read_uvarint
 
 PREFIX: Final = OUR_TOPICS.encode()
 
-NAMED: Final = re.compile(rb"\0\0\0([\x07-\xff])" + PREFIX)
-"""A topic in the versions before the flexible ones: no error, the length of its name, and its beginning."""
+NAMED: Final = re.compile(b"%b(?<=\\0\\0\\0[\\x07-\\xff]%b)" % (PREFIX, PREFIX))
+"""The beginning of a name behind no error and its length, in the versions before the flexible ones. What the
+pattern begins with is what makes the search fast.
+"""
 
-NAMED_FLEXIBLE: Final = re.compile(rb"\0\0([\x08-\x7f]|[\x80-\xff]\x01)" + PREFIX)
+NAMED_FLEXIBLE: Final = re.compile(
+    b"%b(?:(?<=\\0\\0[\\x08-\\x7f]%b)|(?<=\\0\\0[\\x80-\\xff]\\x01%b))" % (PREFIX, PREFIX, PREFIX)
+)
 """The same in the flexible versions, with a length of one byte or two."""
 
 KEPT: Final = 3 + len(PREFIX)
@@ -71,8 +75,8 @@ class InternalMarks:
         if PREFIX in data:
             for found in (NAMED_FLEXIBLE if self._flexible else NAMED).finditer(data):
                 if found.end() > len(before):
-                    behind = found.end() - len(PREFIX) + self._length(found[1]) - len(before)
-                    places.append(behind + self._gap)
+                    name_at = found.start()
+                    places.append(name_at + self._length(data, name_at) + self._gap - len(before))
         for place in places:
             if place >= size:
                 self._due.append(place - size)
@@ -80,8 +84,12 @@ class InternalMarks:
                 piece[place] = 1
         self._before = data[-KEPT:]
 
-    def _length(self, written: bytes) -> int:
-        return read_uvarint(written, 0)[0] - 1 if self._flexible else written[0]
+    def _length(self, data: bytes, name_at: int) -> int:
+        """Return the length of the name that begins at `name_at`, at most 255 bytes."""
+        last = data[name_at - 1]
+        if not self._flexible:
+            return last
+        return last - 1 if last != 1 else (data[name_at - 2] | 0x80) - 1
 
     def is_needless(self, begun: Buffer, at: int) -> bool:
         """Return whether a response has one topic, which is another's; `begun` are its first bytes, and its
