@@ -187,6 +187,7 @@ OF_CLIENTS: Final = frozenset(
         "linger.ms",
         "max.poll.interval.ms",
         "max.request.size",
+        "exclude.internal.topics",
         "metadata.cluster.check.enable",
         "metadata.recovery.strategy",
         "request.timeout.ms",
