@@ -26,7 +26,8 @@ Where a newcomer looks for
     a client's login      logins, where the upstream broker decides it; else as at a broker
     offered versions      api_versions; `support` writes docs/gateway-protocol.md from it
     an API answered here  apis
-    the topics __weir_*   own_topics, which clients neither write nor administer; event_topics writes events
+    the topics __weir_*   own_topics, which clients neither write nor administer; internal_topics, which marks
+                          them in responses; event_topics writes events
 
 The upstream cluster:
 

@@ -5,13 +5,14 @@ request, for clients that send what the gateway did not offer. A client may use
 
 * in the versions that the upstream broker supports and the codec knows, an API with requests or responses
   that the gateway reads or changes;
+* Produce and Fetch in the versions before those of the codec, too, of which the gateway reads what it needs;
 * in all versions that the upstream broker supports, any other API, known or not: its messages are forwarded
   as they are;
 * in the gateway's own versions, an API that the gateway answers itself;
 * no API that brokers and controllers use among themselves.
 
 Where the gateway logs clients in, its own credentials do upstream what a client asks for. There it forwards
-only what it can judge: the APIs and versions that it knows; see `judged`.
+only what it can judge; see `judged`.
 
 Pure. A damaged response raises ProtocolViolation.
 """
@@ -24,6 +25,7 @@ from typing import Final
 from broker.api.security.client_security import ACCESS
 from broker.common.errors import ErrorCode
 from broker.gateway.responses import decoded, encoded
+from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import known_versions
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -110,9 +112,6 @@ Not WriteTxnMarkers, which Kafka's admin client sends to abort a transaction.
 STATES_NODE: Final = 5
 """The first version of ApiVersions in which a client states its node, which the gateway checks. (KIP-1242)"""
 
-ADVERTISED_MIN: Final[dict[int, int]] = {ApiKey.PRODUCE: 0}
-"""Kafka and Weir advertise Produce from 0 but serve it from 3: librdkafka tests for it. (KAFKA-18659)"""
-
 
 @cache
 def forwardable(api_key: int) -> Versions | None:
@@ -126,13 +125,16 @@ def forwardable(api_key: int) -> Versions | None:
         return 0, MAX_FETCH
     if api_key == ApiKey.SASL_HANDSHAKE:
         return 1, 1  # the tokens after version 0 have no request around them
+    if api_key == ApiKey.PRODUCE:
+        return 0, known_versions(api_key)[1]
     return known_versions(api_key) if api_key in READ else ANY
 
 
 @cache
 def judged(api_key: int) -> Versions | None:
     """As `forwardable`, for a client that the gateway logs in: none of an API without an entry in
-    `api.security.client_security`, and no version that the codec does not know.
+    `api.security.client_security`, no version after those that the codec knows, and none before them if the
+    API needs a role: the codec writes its refusals.
     """
     versions = forwardable(api_key)
     if versions is None or api_key not in ACCESS:
@@ -140,6 +142,8 @@ def judged(api_key: int) -> Versions | None:
     first, last = known_versions(api_key)
     if api_key == ApiKey.FETCH:
         last = MAX_JUDGED_FETCH
+    if ACCESS[api_key].role == Role.VIEWER:
+        first = 0
     return max(first, versions[0]), min(last, versions[1])
 
 
@@ -208,5 +212,4 @@ def _limited(upstream: ApiVersion, versions_of: Forwardable) -> ApiVersion:
     """Return the versions of an API that both sides know; the last is below the first if there are none."""
     key = upstream.api_key
     first, last = versions_of(key) or (0, -1)
-    first = ADVERTISED_MIN.get(key, first)
     return ApiVersion(key, max(first, upstream.min_version), min(last, upstream.max_version))

@@ -17,7 +17,8 @@ from typing import Final
 from broker.common.errors import ProtocolViolation
 from broker.gateway.channel import GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
-from broker.gateway.own_topics import IDS_FROM, PREFIX, FetchTopics, ProduceTopics
+from broker.gateway.internal_topics import PREFIX
+from broker.gateway.own_topics import IDS_FROM, TRANSACTIONAL_FROM, FetchTopics, ProduceTopics
 from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.upstream_receive import UpstreamReceive
@@ -53,6 +54,7 @@ MAX_PREFIX: Final = 6
 
 NO_ACKS: Final = "a Produce without acks"
 NO_REPLICA: Final = "a Fetch without a replica id"
+REPLICA: Final = "a Fetch of a replica"
 
 UNPACK_HEAD: Final = HEAD.unpack_from
 
@@ -84,11 +86,6 @@ PRODUCE: Final = Treatment.PRODUCE
 FETCH: Final = Treatment.FETCH
 WHOLE: Final = Treatment.WHOLE
 LOCALLY: Final = Treatment.LOCAL
-
-MAX_REFUSED: Final = 1024 * 1024
-"""The largest Produce or Fetch of a topic of the gateways that is answered; a larger one closes the
-connection. Ours.
-"""
 
 REFUSED: Final = "a request for topics that only gateways use"
 
@@ -502,7 +499,7 @@ class ClientReceive(Receive):
                 acks = 1
                 if treatment is PRODUCE:
                     try:
-                        acks = _acks(data, body, end, frame_end, flexible=route.flexible)
+                        acks = _acks(data, body, end, frame_end, route)
                     except IndexError:
                         if frame_end <= end:
                             raise ProtocolViolation(NO_ACKS) from None
@@ -515,13 +512,15 @@ class ClientReceive(Receive):
                             raise ProtocolViolation(NO_REPLICA) from None
                         break
                     if is_replica:
+                        if not route.max_refused:
+                            raise ProtocolViolation(REPLICA)
                         self._send(data, first, at)
                         first = at
                         return self._begin_local(data, at, end)
                 if (treatment is PRODUCE or treatment is FETCH) and self._names_ours(
                     route, data[body : min(frame_end, end)], is_whole=frame_end <= end
                 ):
-                    if size > MAX_REFUSED:
+                    if size > route.max_refused:
                         raise ProtocolViolation(REFUSED)
                     self._send(data, first, at)
                     first = at
@@ -758,12 +757,12 @@ def _names_none(body: memoryview, version: int, ids: tuple[bytes, ...]) -> bool:
     return at <= len(data)
 
 
-def _acks(data: memoryview, at: int, end: int, frame_end: int, *, flexible: bool) -> int:
+def _acks(data: memoryview, at: int, end: int, frame_end: int, route: ForwardRoute) -> int:
     """Return acks of a Produce whose body, or header tags, begin at `at`; bytes have arrived up to `end`.
     Raises IndexError if acks have not arrived, ProtocolViolation.
     """
     last = frame_end - 2
-    if flexible:
+    if route.flexible:
         if at + MAX_PREFIX > end or data[at]:
             data = data[: min(end, frame_end)]  # behind it are bytes of other connections
         tags = data[at]
@@ -772,7 +771,7 @@ def _acks(data: memoryview, at: int, end: int, frame_end: int, *, flexible: bool
             at = skip_tags(data, at, frame_end, tags)
         length, at = read_uvarint(data, at)
         at += max(length - 1, 0)
-    elif at <= last and at + 2 <= end:
+    elif route.version >= TRANSACTIONAL_FROM and at <= last and at + 2 <= end:
         length = data[at] << 8 | data[at + 1]
         at += 2 + (length if length < 0x8000 else 0)
     if at > last:

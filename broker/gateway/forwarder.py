@@ -127,4 +127,5 @@ class Forwarder:
     def _throttle(self, request: ForwardedRequest, throttle: Throttle | None) -> None:
         if throttle is not None:
             request.throttle_ms = max(request.throttle_ms, throttle.throttle_ms)
-            self._throttling.start(request, throttle, is_reported=request.has_response)
+            is_reported = request.has_response and request.route.throttle_at is not None
+            self._throttling.start(request, throttle, is_reported=is_reported)

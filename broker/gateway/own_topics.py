@@ -13,6 +13,7 @@ import trio
 
 from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.config.sections.broker import EVENTS
+from broker.gateway.internal_topics import PREFIX
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import UpstreamError
@@ -22,8 +23,6 @@ from broker.protocol.schema import ZERO_UUID
 from broker.protocol.varint import read_uvarint, skip_tags
 
 logger = logging.getLogger(__name__)
-
-PREFIX: Final = OUR_TOPICS.encode()
 
 SECRET: Final = (METADATA_TOPIC, SHARES_TOPIC)
 """Topics that clients may not read either: they have digests of passwords, and what other clients do."""
@@ -42,6 +41,9 @@ LANE: Final = "own topics"
 
 IDS_FROM: Final = 13
 """The versions from which Produce and Fetch name topics by id."""
+
+TRANSACTIONAL_FROM: Final = 3
+"""The version from which a Produce begins with a transactional id."""
 
 UNKNOWN: Final = "the ids of the gateways' topics are not known yet"
 
@@ -245,7 +247,8 @@ class ProduceTopics:
     def _head(self, data: memoryview, at: int) -> int:
         if self._flexible:
             at = _tags(data, at)
-        _, at = self._name(data, at)
+        if self._version >= TRANSACTIONAL_FROM:
+            _, at = self._name(data, at)
         self._topics, at = self._count(data, at + ACKS_AND_TIMEOUT)
         self._step = self._first_topic
         return at

@@ -21,6 +21,7 @@ from broker.gateway.api_versions import intersect
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_receive import ClientReceive
 from broker.gateway.forwarder import Forwarder, ForwardLimits
+from broker.gateway.internal_topics import InternalMarks, description_beginning, marked_description
 from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
 from broker.gateway.logins import ForwardedLogins
 from broker.gateway.node_scope import QuotasByNode
@@ -432,11 +433,19 @@ class GatewayProcessor(Processor):
                 self._software[version, text] = software
         channel.software_name, channel.software_version = software
 
-    def rewrite_beginning(self, request: ForwardedRequest, begun: bytearray, size: int) -> bytes | None:
-        """Return what the beginning of a large Metadata response becomes, given its size, or None if its
-        addresses have not arrived.
+    def rewrite_beginning(
+        self, request: ForwardedRequest, begun: bytearray, size: int
+    ) -> tuple[bytearray, InternalMarks | None] | None:
+        """Return what the beginning of a large response becomes, given its size, and what sets marks in the
+        rest, if that has any; None if the rest cannot be forwarded as it arrives, or not yet. Raises
+        ProtocolViolation.
         """
-        return metadata_beginning(begun, size, request.route.version, self._forwarding.advertised)
+        route = request.route
+        if route.api_key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+            return description_beginning(begun, size)
+        if route.api_key == ApiKey.METADATA:
+            return metadata_beginning(begun, size, route.version, self._forwarding.advertised)
+        return None
 
     def rewrite(self, request: ForwardedRequest, frame: bytes | bytearray) -> bytes | Steps[bytes]:
         """Return a response, without its size, as the client must see it, with its size; of a large one, the
@@ -445,6 +454,8 @@ class GatewayProcessor(Processor):
         own, route = self._forwarding, request.route
         if len(frame) > KEPT_RESPONSE_BYTES and route.rewrite is not None:
             return rewritten(frame, route.api_key, route.version, own.advertised)
+        if route.api_key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+            return marked_description(frame)
         frame = bytes(frame)
         if route.api_key == ApiKey.API_VERSIONS:
             missing, version = own.missing_versions, route.version

@@ -4,7 +4,7 @@ Called by the gateway for each response with addresses. These are all responses 
 port that a broker sends to clients: Produce from 10, Metadata, FindCoordinator, DescribeQuorum from 2,
 DescribeCluster, ShareFetch and ShareAcknowledge. (Fetch has addresses from 16, after its records:
 api_versions advertises up to 15.) The hosts in DescribeGroups, ACLs and the endpoints of Kafka Streams
-applications are those of clients, and stay.
+applications are those of clients, and stay. Metadata is also given the marks of `internal_topics`.
 
 A rewritten response is decoded and encoded again without its unknown tagged fields, which could contain
 addresses, and the tagged fields of its header. Only of a large Metadata response the topics are copied as
@@ -23,8 +23,16 @@ from struct import error as StructError  # noqa: N812
 from typing import Any, Final, cast
 
 from broker.common.errors import ErrorCode, ProtocolViolation
-from broker.common.slices import SLICE, Steps, advance
+from broker.common.slices import SLICE, Steps, advance, run_through
 from broker.config.listeners import Address
+from broker.gateway.internal_topics import (
+    PREFIX,
+    InternalMarks,
+    internal_marks,
+    mark_beginning,
+    with_marks,
+)
+from broker.metadata.image import OUR_TOPICS
 from broker.protocol.api_key import ApiKey, flexible_from, response_header_version
 from broker.protocol.codec import (
     decode_response,
@@ -71,6 +79,8 @@ FLEXIBLE: Final = flexible_from(ApiKey.METADATA)
 THROTTLED: Final = 3
 """The first version with a throttle time before the brokers."""
 WITH_RACKS: Final = 1
+WITH_CONTROLLER: Final = 1
+WITH_CLUSTER_ID: Final = 2
 BROKERS_AT_ONCE: Final = 512
 """Brokers that are read without a pause, in a millisecond; ours. A response with more of them is decoded in
 slices.
@@ -114,9 +124,17 @@ def rewritten(frame: Buffer, api_key: int, version: int, advertised: Advertised)
 
 
 def readdress(message: Any, version: int, advertised: Advertised) -> Generator[None, None, None]:
-    """Replace the addresses in a decoded response that has some; yields after every slice of them."""
+    """Replace the addresses in a decoded response that has some, and mark the internal topics of Metadata;
+    yields after every slice of them.
+    """
     _, replace = _REPLACERS[message.API_KEY]
     yield from replace(message, version, lru_cache(KNOWN_ADDRESSES)(advertised))
+    if isinstance(message, MetadataResponse):
+        for number, topic in enumerate(message.topics, 1):
+            if topic.name is not None and topic.name.startswith(OUR_TOPICS):
+                topic.is_internal = True
+            if number % SLICE == 0:
+                yield
 
 
 @cache
@@ -125,6 +143,8 @@ def _rewriter(api_key: int, version: int) -> Rewriter:
     decode_response(api_key, version)  # raises for an unknown version here and not for each response
 
     def rewrite(frame: Buffer, advertised: Advertised) -> bytes:
+        if api_key == ApiKey.METADATA and PREFIX in bytes(frame):
+            frame = run_through(_marked(frame, version))
         message, correlation_id = decoded(frame, api_key, version)
         for _ in replace(message, version, lru_cache(KNOWN_ADDRESSES)(advertised)):
             pass
@@ -139,8 +159,11 @@ def _rewriter_in_slices(api_key: int, version: int) -> Callable[[Buffer, Adverti
     header_version = response_header_version(api_key, version)
 
     def rewrite(frame: Buffer, advertised: Advertised) -> Steps[bytes]:
-        if api_key == ApiKey.METADATA and (copied := _with_addresses(frame, version, advertised)) is not None:
-            return copied
+        if api_key == ApiKey.METADATA:
+            frame = yield from _marked(frame, version)
+            copied = _with_addresses(frame, version, advertised)
+            if copied is not None:
+                return copied
         correlation_id, body = parse_response_header(frame, header_version)
         decode = decode_response_in_slices(api_key, version)  # compiled by the first call
         yield
@@ -159,6 +182,14 @@ def _rewriter_in_slices(api_key: int, version: int) -> Callable[[Buffer, Adverti
         return b"".join(cast(list[Buffer], parts))
 
     return rewrite
+
+
+def _marked(frame: Buffer, version: int) -> Steps[Buffer]:
+    """Return a Metadata response in which the gateways' topics are internal, in slices; see `with_marks`."""
+    marks = internal_marks(ApiKey.METADATA, version)
+    if marks is None:
+        return frame
+    return (yield from with_marks(frame, MetadataBrokers(frame, version).topics_at(), marks))
 
 
 def decoded(frame: Buffer, api_key: int, version: int) -> tuple[Any, int]:
@@ -209,20 +240,31 @@ class MetadataBrokers:
     `node_ids` are in the order of the response. If `count` is above BROKERS_AT_ONCE, none is read.
     """
 
-    __slots__ = ("_before", "_behind", "_flexible", "_frame", "_header", "_racks", "count", "node_ids")
+    __slots__ = (
+        "_before",
+        "_behind",
+        "_flexible",
+        "_frame",
+        "_header",
+        "_racks",
+        "_version",
+        "count",
+        "node_ids",
+    )
 
     def __init__(self, frame: Buffer, version: int) -> None:
         self._frame = frame
+        self._version = version
         self._flexible = version >= FLEXIBLE
         self.node_ids: list[int] = []
         self._racks: list[bytes] = []
         try:
-            self._read(version)
+            self._read()
         except (StructError, IndexError) as error:
             raise ProtocolViolation(f"Metadata response v{version}: {error}") from error
 
-    def _read(self, version: int) -> None:
-        frame, flexible = self._frame, self._flexible
+    def _read(self) -> None:
+        frame, version, flexible = self._frame, self._version, self._flexible
         _, self._header = parse_response_header(frame, int(flexible))
         at = self._before = self._header + (4 if version >= THROTTLED else 0)
         count, at = self._length(at, INT32)
@@ -250,6 +292,21 @@ class MetadataBrokers:
             size, at = read_uvarint(self._frame, at)
             return size - 1, at
         return fixed.unpack_from(self._frame, at)[0], at + fixed.size
+
+    def topics_at(self) -> int:
+        """Return where the topics begin, or the brokers if they are not read. Raises ProtocolViolation."""
+        at = self._behind
+        if self.count > BROKERS_AT_ONCE:
+            return at
+        if self._version >= WITH_CLUSTER_ID:
+            try:
+                size, at = self._length(at, INT16)
+            except (StructError, IndexError) as error:
+                raise ProtocolViolation(f"Metadata response v{self._version}: {error}") from error
+            at += max(size, 0)
+        if self._version >= WITH_CONTROLLER:
+            at += INT32.size
+        return at
 
     def at(self, addresses: list[Address]) -> bytes:
         """Return the whole response, with its size, with these addresses in the order of `node_ids`."""
@@ -287,21 +344,29 @@ def _with_addresses(frame: Buffer, version: int, advertised: Advertised) -> byte
     return brokers.at(addresses) if len(addresses) == len(brokers.node_ids) else None
 
 
-def metadata_beginning(begun: Buffer, size: int, version: int, advertised: Advertised) -> bytes | None:
+def metadata_beginning(
+    begun: Buffer, size: int, version: int, advertised: Advertised
+) -> tuple[bytearray, InternalMarks | None] | None:
     """Return what the beginning of a Metadata response of `size` bytes, without its size, is rewritten to,
-    with the size of the rewritten response; what follows is forwarded unchanged. None if the addresses have
-    not arrived yet, or are found only in the whole response.
+    with the size of the rewritten response, and what marks internal topics in what follows, which is else
+    forwarded unchanged; None if there are none to mark. None if the topics have not begun yet, or addresses
+    are found only in the whole response.
     """
     try:
         brokers = MetadataBrokers(begun, version)
+        topics_at = brokers.topics_at()
     except ProtocolViolation:
         return None  # more has to arrive, or the whole response is damaged
     if brokers.count > BROKERS_AT_ONCE:
         return None
     addresses = [address for node_id in brokers.node_ids if (address := advertised(node_id)) is not None]
-    if len(addresses) < len(brokers.node_ids):
+    if len(addresses) < len(brokers.node_ids) or topics_at >= len(begun):
         return None
-    return brokers.beginning_at(addresses, size)
+    made = bytearray(brokers.beginning_at(addresses, size))
+    marks = internal_marks(ApiKey.METADATA, version)
+    if marks is not None:
+        marks = mark_beginning(made, len(made) - len(begun) + topics_at, marks)
+    return made, marks
 
 
 # Each of these yields after every SLICE elements.

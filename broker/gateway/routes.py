@@ -15,7 +15,9 @@ from broker.api.registry import Registry
 from broker.api.requests.context import RequestContext
 from broker.common.errors import ProtocolViolation
 from broker.gateway.api_versions import STATES_NODE, Forwardable, forwardable, is_allowed, judged
+from broker.gateway.internal_topics import internal_marks
 from broker.gateway.kept_responses import KeptResponse
+from broker.gateway.own_topics import TRANSACTIONAL_FROM
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
 from broker.gateway.throttle_time import throttle_offset
 from broker.gateway.upstream.errors import Reason, UpstreamError
@@ -24,6 +26,7 @@ from broker.network.connection.channel import Channel
 from broker.network.requests.client_usage import UsageTap
 from broker.network.requests.request_metrics import TICK_BITS, RequestMetrics
 from broker.protocol.api_key import FLEXIBLE_FROM, NAMES, ApiKey
+from broker.protocol.codec import known_versions
 
 MetricsOf = Callable[[str, int], RequestMetrics]
 
@@ -59,6 +62,10 @@ class Treatment(IntEnum):
 
 RECORDS: Final[dict[int, Treatment]] = {ApiKey.PRODUCE: Treatment.PRODUCE, ApiKey.FETCH: Treatment.FETCH}
 
+MAX_REFUSED: Final = 1024 * 1024
+"""The largest Produce or Fetch that is answered if it is refused; a larger one closes the connection. Ours.
+"""
+
 
 class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
@@ -66,9 +73,10 @@ class ForwardRoute:
     `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. `topics_at`
     is that of the topics of a Fetch by id, behind the four bytes after a usual client id. With `answers`, a
     request is LOCAL only if that returns True; with `refuses_replicas`, a Fetch is if it is a replica's. A
-    request is a usual one if the number in the
-    four bytes behind its client id is between `usual_above` and `usual_below`;
-    see `client_receive`. `last` is the response that was rewritten last.
+    Produce or Fetch that is refused is answered if it has up to `max_refused` bytes: 0 in a version that the
+    codec does not know. A request is a usual one if the number in the four bytes behind its client id is
+    between `usual_above` and `usual_below`; see `client_receive`. `last` is the response that was rewritten
+    last.
     """
 
     def __init__(
@@ -92,12 +100,19 @@ class ForwardRoute:
         self.rewrite: Rewriter | None = rewriter(api_key, version)
         self.plain_ending: bytes | None = plain_ending(api_key, version)
         self.max_response = max_response(api_key)
-        self.collects = collects or self.rewrite is not None or api_key in BEFORE_LOGIN
+        self.collects = (
+            collects
+            or self.rewrite is not None
+            or api_key in BEFORE_LOGIN
+            or internal_marks(api_key, version) is not None
+        )
         self.answers = answers
         self.refuses_replicas = refuses_replicas
         self.throttle_at: int | None = throttle_offset(api_key, version)
         self.topics_at = FETCH_TOPICS_AT.get(version, 0) if treatment is Treatment.FETCH else 0
-        self.usual_above, self.usual_below = _usual_starts(treatment, self.flexible)
+        is_written = treatment in RECORDS.values() and version >= known_versions(api_key)[0]
+        self.max_refused = MAX_REFUSED if is_written else 0
+        self.usual_above, self.usual_below = _usual_starts(treatment, version, flexible=self.flexible)
         if refuses_replicas:
             self.usual_above, self.usual_below = _CONSUMERS_FLEXIBLE if self.flexible else _CONSUMERS
         self.use(metrics)
@@ -286,16 +301,19 @@ _CONSUMERS_FLEXIBLE: Final = 0x007F_FFFF, 1 << 24
 """The bounds of a Fetch whose replica id, behind no tagged fields in the flexible versions, is negative."""
 
 
-def _usual_starts(treatment: Treatment, flexible: bool) -> tuple[int, int]:
+def _usual_starts(treatment: Treatment, version: int, *, flexible: bool) -> tuple[int, int]:
     """Return the exclusive bounds of the first four bytes behind the client id of a usual request.
 
     A usual Produce has neither a transactional id nor tagged fields in its header, and acks other than 0: the
-    bytes are 0, 0 and acks, or before the flexible versions -1 as two bytes and acks.
+    bytes are 0, 0 and acks, or before the flexible versions -1 as two bytes and acks. Before versions with a
+    transactional id, they begin with acks.
     """
     if treatment is Treatment.LOCAL:
         return 0, 0
     if treatment is not Treatment.PRODUCE:
         return -1, 1 << 32
+    if version < TRANSACTIONAL_FROM:
+        return 0xFFFF, 1 << 32
     return (0, 1 << 16) if flexible else (0xFFFF << 16, 1 << 32)
 
 

@@ -27,11 +27,13 @@ _CLIENT_METRICS: Final = "answers for client metrics with `gateway.quotas=local`
 _OWN: Final = "refuses the topics `__weir_*`"
 
 NOTES: Final = {
-    ApiKey.PRODUCE: f"reads `acks`, charges the produce quota; {_OWN}",
-    ApiKey.FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`; versions from 16 "
-    "have addresses behind the records",
+    ApiKey.PRODUCE: f"reads `acks`, charges the produce quota; {_OWN}, before version 3 by closing the "
+    "connection",
+    ApiKey.FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`, before version 4 "
+    "by closing the connection; versions from 16 have addresses behind the records",
     ApiKey.METADATA: (
-        "creates no topics of Weir; leaves out brokers without an address; their partitions have no leader"
+        "creates no topics of Weir, and marks those that exist as internal; leaves out brokers without an "
+        "address; their partitions have no leader"
     ),
     ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE if the coordinator has no address",
     ApiKey.SASL_HANDSHAKE: f"reads the mechanism; not version 0, whose tokens are no requests; {_LOGIN}",
@@ -53,6 +55,7 @@ NOTES: Final = {
     ApiKey.STREAMS_GROUP_HEARTBEAT: (
         "TOPIC_AUTHORIZATION_FAILED if the topology has internal topics that the client may not create"
     ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "marks the topics `__weir_*` as internal",
     ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,
     ApiKey.ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: f"{_CLIENT_METRICS}; {_OWN}",
@@ -77,8 +80,12 @@ _HEAD: Final = f"""\
 Generated from `broker/gateway` by `python -m broker.gateway.support`; do not edit it by hand.
 
 A client may use an API in the versions that the upstream broker supports, within the versions of this table.
+Some of them only Kafka before 4.0 has, such as Produce 0 to 2 and Fetch 0 to 3. ApiVersions says what the
+broker behind the connection supports, so brokers of different releases can stand behind one gateway.
+
 Requests and responses are forwarded as they are, but for what the table says. In every response with
 `throttle_time_ms`, the client sees the longer one of the upstream broker's throttle time and the gateway's.
+Where a version has no such field, the gateway does not read the connection until the time is over.
 
 | key | API | Kafka {KAFKA_VERSION} | through the gateway | what the gateway does |
 |---|---|---|---|---|
@@ -117,8 +124,9 @@ nothing goes upstream. Metadata creates topics for editors only: for others, it 
 cluster's `auto.create.topics.enable` were off. Share coordinators (FindCoordinator) are for administrators,
 and a Fetch with a replica id is refused to everybody.
 
-What the gateway cannot judge it does not forward there: APIs that are not on this page, versions that Kafka
-does not have, and Fetch from version 15, in which only the replica id is new.
+What the gateway cannot judge it does not forward there: APIs that are not on this page, versions that only a
+later Kafka has, those that Kafka {version} does not have any more of APIs that need a role, and Fetch from
+version 15, in which only the replica id is new.
 
 ## Differences that clients can see from a cluster without a gateway
 
@@ -143,6 +151,7 @@ def render() -> str:
             names=_list(names),
             internal=_list(internal),
             roles="".join(map(_role_row, (Role.EDITOR, Role.ADMIN))),
+            version=KAFKA_VERSION,
         )
     )
 
@@ -165,9 +174,8 @@ def _list(names: list[str]) -> str:
 def _row(key: ApiKey) -> str:
     offered = forwardable(key)
     assert offered is not None
-    first, end = _bounds(KAFKA[key])
-    last = offered[1] if key in READ else min(offered[1], end - 1)
-    passing = list(range(max(first, offered[0]), last + 1))
+    last = offered[1] if key in READ else min(offered[1], _last(KAFKA[key]))
+    passing = list(range(offered[0], last + 1))
     rewritten = [version for version in passing if rewriter(key, version)]
     notes = [NOTES[key]] if key in NOTES else []
     if rewritten and key != ApiKey.DESCRIBE_QUORUM:
@@ -177,9 +185,8 @@ def _row(key: ApiKey) -> str:
     return f"| {key.value} | {NAMES[key]} | {KAFKA[key]} | {_text(passing)} | {text} |\n"
 
 
-def _bounds(text: str) -> tuple[int, int]:
-    first, _, last = text.partition("-")
-    return int(first), int(last or first) + 1
+def _last(versions: str) -> int:
+    return int(versions.rpartition("-")[2])
 
 
 def _text(versions: list[int]) -> str:

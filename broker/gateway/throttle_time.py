@@ -2,8 +2,9 @@
 
 Called by the gateway for the response to a request that its own quotas throttle: the client must see the
 longer one of the upstream broker's throttle time and the gateway's. The places are derived from Kafka's
-schemas, for every API, whether or not the codec has its messages. In a version newer than these, and in an
-API without a throttle time, the response stays as it is: muting the connection has the same effect.
+schemas, for every API, whether or not the codec has its messages; `SINCE` adds the versions that only older
+Kafka has. In a version newer than these, and in one without a throttle time, the response stays as it is:
+muting the connection has the same effect.
 
 Pure. A damaged frame raises ProtocolViolation.
 """
@@ -20,6 +21,19 @@ from broker.protocol.messages import THROTTLE_TIMES
 from broker.protocol.schema import Buffer
 
 INT32: Final = Struct(">i")
+SINCE: Final[dict[int, int]] = {
+    ApiKey.PRODUCE: 1,
+    ApiKey.FETCH: 1,
+    ApiKey.DESCRIBE_ACLS: 0,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 0,
+    ApiKey.DESCRIBE_LOG_DIRS: 0,
+    ApiKey.CREATE_DELEGATION_TOKEN: 0,
+    ApiKey.RENEW_DELEGATION_TOKEN: 0,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: 0,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: 0,
+}
+"""The first version with a throttle time, if Kafka 4 does not have it any more. It is in the same place."""
+
 PLAIN_END: Final = bytes(5)
 """A throttle time of 0, and no tagged fields."""
 
@@ -34,7 +48,7 @@ def throttle_offset(api_key: int, version: int) -> int | None:
     fields either, -5.
     """
     since, until, offset = THROTTLE_TIMES.get(api_key, (0, -1, 0))
-    if not since <= version <= until:
+    if not SINCE.get(api_key, since) <= version <= until:
         return None
     if offset < 0:
         return offset - 1 if version >= flexible_from(api_key) else offset

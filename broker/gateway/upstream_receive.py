@@ -16,6 +16,7 @@ from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
+from broker.gateway.internal_topics import InternalMarks
 from broker.gateway.responses import AT_ONCE
 from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, Treatment
 from broker.gateway.splice import Splice
@@ -26,7 +27,6 @@ from broker.network.connection.read_ahead_channel import ENDED, QUEUE_FULL
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Readable, Transport
 from broker.network.selector import READ, WRITE
-from broker.protocol.api_key import ApiKey
 
 HEAD: Final = struct.Struct(">ii")
 """Size and correlation id."""
@@ -95,6 +95,7 @@ class UpstreamReceive:
         "_forwarder",
         "_interest",
         "_left",
+        "_marks",
         "_rest",
         "_size",
         "_splice",
@@ -120,6 +121,7 @@ class UpstreamReceive:
         self._interest = READ
         self._rest = b""
         self._left = 0
+        self._marks: InternalMarks | None = None
         self._size = 0
         self._splice: Splice | None = None
         self._collected: bytearray | None = None
@@ -429,23 +431,22 @@ class UpstreamReceive:
         return wanted
 
     def _pass_on_beginning(self, request: ForwardedRequest, parts: list[Readable], now: int) -> bool:
-        """Pass on what has been collected of a large Metadata response if its addresses have arrived: what
-        follows is forwarded as it is. Returns whether that is so.
+        """Pass on what has been collected of a large response if what follows is forwarded as it arrives: of
+        Metadata, once its addresses have arrived. Returns whether that is so.
         """
         forwarder, route = self._forwarder, request.route
-        if route.api_key != ApiKey.METADATA or self._size <= AT_ONCE or isinstance(request, AskedRequest):
+        if self._size <= AT_ONCE or isinstance(request, AskedRequest):
             return False
         collected = self._collected
         assert collected is not None
-        begun = forwarder.processor.rewrite_beginning(request, collected, self._size)
-        if begun is None:
+        rewritten = forwarder.processor.rewrite_beginning(request, collected, self._size)
+        if rewritten is None:
             return False
+        begun, self._marks = rewritten
         if forwarder.request_quota_active:
             forwarder.charge_request(request, self.channel.quotas, now)
         if request.throttle_ms:
-            raised = bytearray(begun)
-            raise_throttle_time(memoryview(raised)[4:], route.api_key, route.version, request.throttle_ms)
-            begun = bytes(raised)
+            raise_throttle_time(memoryview(begun)[4:], route.api_key, route.version, request.throttle_ms)
         parts.append(begun)
         self._left = self._size - len(collected)
         self._collected = None
@@ -502,8 +503,14 @@ class UpstreamReceive:
     def _relay(self) -> None:
         """Move more bytes of a large response."""
         forwarder, channel = self._forwarder, self.channel
-        target = channel.sock.fileno()
-        if self._splice is None and self.is_plain and target >= 0 and forwarder.splices(self._left):
+        target, marks = channel.sock.fileno(), self._marks
+        if (
+            marks is None
+            and self._splice is None
+            and self.is_plain
+            and target >= 0
+            and forwarder.splices(self._left)
+        ):
             self._splice = forwarder.pipes.take()
         splice = self._splice
         if splice is not None:
@@ -531,16 +538,19 @@ class UpstreamReceive:
                 self._lost("the upstream broker closed the connection within a response")
                 return
             self._left -= count
+            if marks is not None:
+                marks.mark(scratch[:count])
             self._send_client(scratch[:count])
             if channel.fd < 0:
                 return
             if not self._left:
                 self._end_response()
                 return
-            if channel.send is not None:
+            if channel.send is not None or marks is not None:
                 return
 
     def _end_response(self) -> None:
+        self._marks = None
         request = self.channel.in_flight.popleft()
         request.route.record(request, self._forwarder.ns(), self._size + 4)
         self.check_turn()

@@ -180,6 +180,7 @@ OF_CLIENTS: Final = frozenset(
         "bootstrap.servers",
         "client.id",
         "enable.metrics.push",
+        "exclude.internal.topics",
         "fetch.max.wait.ms",
         "group.instance.id",
         "group.protocol",

@@ -15,6 +15,7 @@ from broker.gateway.api_versions import (
     is_allowed,
     judged,
 )
+from broker.metadata.actor import Role
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.protocol.codec import known_versions
 from broker.protocol.messages.api_versions import (
@@ -59,10 +60,25 @@ def test_fetch_is_offered_up_to_15(last, expected):
     assert MAX_FETCH == 15
 
 
-def test_produce_is_offered_from_0_where_upstream_does_so():
-    assert offered({ApiKey.PRODUCE: (0, 13)}) == {ApiKey.PRODUCE: (0, 13)}
-    assert offered({ApiKey.PRODUCE: (3, 14)}) == {ApiKey.PRODUCE: (3, 13)}
-    assert [is_allowed(ApiKey.PRODUCE, version) for version in (2, 3, 13, 14)] == [False, True, True, False]
+@pytest.mark.parametrize(("key", "last"), [(ApiKey.PRODUCE, 13), (ApiKey.FETCH, 15)])
+@pytest.mark.parametrize("versions_of", [forwardable, judged])
+def test_produce_and_fetch_are_offered_from_0_where_upstream_does_so(key, last, versions_of):
+    last -= key == ApiKey.FETCH and versions_of is judged
+    for first in (0, 3, 4):
+        assert offered({key: (first, last + 1)}, versions_of=versions_of) == {key: (first, last)}
+    assert offered({key: (0, 2)}, versions_of=versions_of) == {key: (0, 2)}
+    allowed = [is_allowed(key, version, versions_of) for version in (-1, 0, last, last + 1)]
+    assert allowed == [False, True, True, False]
+
+
+def test_first_versions_are_judged_where_no_role_is_needed():
+    """Their messages are older than the codec."""
+    free = {key for key, access in ACCESS.items() if access.role == Role.VIEWER} - READ - INTERNAL
+    older = {key for key in ACCESS if known_versions(key)[0] and is_allowed(key, 0, judged)}
+    assert older == {key for key in free | {ApiKey.PRODUCE} if known_versions(key)[0]}
+    assert {ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.PRODUCE, ApiKey.FETCH} <= older
+    assert not is_allowed(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, judged)
+    assert is_allowed(ApiKey.ALTER_REPLICA_LOG_DIRS, 0)
 
 
 def test_sasl_handshake_is_offered_in_version_1_only():
@@ -87,8 +103,7 @@ def test_any_other_api_is_offered_as_upstream_has_it(key):
 def test_offered_versions_are_allowed(api_key):
     for first, last in ((0, 0), (0, 100), (3, 5), (12, 12)):
         for key, (lowest, highest) in offered({api_key: (first, last)}).items():
-            start = max(lowest, 3) if key == ApiKey.PRODUCE else lowest
-            assert all(is_allowed(key, version) for version in range(start, highest + 1))
+            assert all(is_allowed(key, version) for version in range(lowest, highest + 1))
 
 
 def test_the_gateways_own_versions_win_over_upstreams_in_the_order_of_keys():
@@ -159,7 +174,7 @@ def test_a_damaged_response_is_a_violation_or_offers_what_is_allowed(version):
         refused = response[8:10] == struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
         correlated = response[:4] + struct.pack(">i", CORRELATION_ID) + response[8:]
         for each in read(correlated, ApiKey.API_VERSIONS, 0 if refused else version).api_keys:
-            assert each.api_key == ApiKey.PRODUCE or is_allowed(each.api_key, each.max_version)
+            assert is_allowed(each.api_key, each.max_version)
 
 
 # Where the gateway logs clients in

@@ -89,7 +89,7 @@ MALFORMED: Final = {
     **NO_REQUESTS,
     "an API of brokers among themselves": (request(4, 0), "API key 4 version 0 is not served"),
     "a version above the range": (request(3, 14, flexible=True), "API key 3 version 14 is not served"),
-    "a version below the range": (request(0, 2), "API key 0 version 2 is not served"),
+    "a version below the range": (request(19, 1), "API key 19 version 1 is not served"),
     "a version below zero": (request(3, -1), "API key 3 version 65535 is not served"),
     "a client id that lies": (
         framed(struct.pack(">hhih", 3, 1, 1, 500) + b"short"),
@@ -100,6 +100,16 @@ MALFORMED: Final = {
         "invalid client id: expected UTF-8",
     ),
     "a Produce without acks": (request(0, 3), "a Produce without acks"),
+    "an old Produce without acks": (request(0, 0), "a Produce without acks"),
+    "an old Produce with half of acks": (request(0, 2, b"\0"), "a Produce without acks"),
+    "an old Produce of a topic of ours": (
+        request(0, 2, bytes(9) + b"\1\0\x08__weir_x"),
+        "a request for topics that only gateways use",
+    ),
+    "an old Fetch of the metadata": (
+        request(1, 3, b"\0\x0f__weir_metadata"),
+        "a request for topics that only gateways use",
+    ),
     "a Produce with half of acks": (request(0, 3, b"\xff\xff\0"), "a Produce without acks"),
     "a flexible Produce without acks": (request(0, 9, b"", flexible=True), "a Produce without acks"),
     "a flexible Produce without tags": (request(0, 9), "a Produce without acks"),

@@ -102,6 +102,27 @@ def test_the_head_of_a_fetch_response_is_enough():
 
 
 @pytest.mark.parametrize(
+    ("key", "version", "offset"),
+    [
+        (ApiKey.PRODUCE, 0, None),
+        (ApiKey.PRODUCE, 1, -4),
+        (ApiKey.PRODUCE, 2, -4),
+        (ApiKey.FETCH, 0, None),
+        (ApiKey.FETCH, 1, 4),
+        (ApiKey.FETCH, 3, 4),
+        (ApiKey.LIST_OFFSETS, 1, None),
+        (ApiKey.CREATE_TOPICS, 1, None),
+        (ApiKey.DESCRIBE_ACLS, 0, 4),
+        (ApiKey.DESCRIBE_LOG_DIRS, 0, 4),
+        (ApiKey.CREATE_DELEGATION_TOKEN, 0, -4),
+        (ApiKey.RENEW_DELEGATION_TOKEN, 0, 14),
+    ],
+)
+def test_the_first_versions_have_it_in_the_same_place(key, version, offset):
+    assert throttle_offset(key, version) == offset
+
+
+@pytest.mark.parametrize(
     ("key", "version"),
     [(ApiKey.SASL_HANDSHAKE, 1), (ApiKey.METADATA, 2), (ApiKey.METADATA, 14), (95, 0), (-1, 0)],
 )

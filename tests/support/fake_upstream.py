@@ -46,6 +46,9 @@ Answer = Callable[[Any], Any]
 RawAnswer = Callable[[int, int], bytes]
 """Takes the version and the correlation id of a request. Returns what is sent for it, of whatever form."""
 
+WholeAnswer = Callable[[bytes], bytes]
+"""Takes a request without its size, of whatever API and version. Returns what is sent for it."""
+
 
 class Salted:
     """A user's SCRAM credential."""
@@ -116,6 +119,7 @@ class FakeNode:
         self.versions: dict[int, tuple[int, int]] = dict(VERSIONS)
         self.answers: dict[int, Answer] = {}
         self.raw: dict[int, RawAnswer] = {}
+        self.whole: dict[int, WholeAnswer] = {}
         self.ends_after_raw = False
         self.requests: list[Any] = []
         self.request_versions: list[tuple[int, int]] = []
@@ -255,6 +259,10 @@ class _Talk:
             (size,) = struct.unpack(">i", await self._exactly(4))
             frame = await self._exactly(size)
             key, version, correlation_id = struct.unpack_from(">hhi", frame)
+            if (whole := self.node.whole.get(key)) is not None:
+                self.node.changed.set()
+                await self.stream.send_all(whole(frame))
+                continue
             at = _body_at(frame, request_header_version(key, version))
             is_unknown_version = key == ApiKey.API_VERSIONS and version > self.node.versions[key][1]
             message = codec.decode_request(key, 0 if is_unknown_version else version)(frame, at)

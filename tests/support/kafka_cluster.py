@@ -79,11 +79,12 @@ log.cleaner.enable=false
 
 
 class KafkaNode:
-    """One node. Killed or stopped, it starts again with its data and at its ports."""
+    """One node. Killed or stopped, it starts again with its data, at its ports, with the jars in `libs`."""
 
-    def __init__(self, node_id: int, directory: Path, ports: dict[str, int]) -> None:
+    def __init__(self, node_id: int, directory: Path, ports: dict[str, int], libs: Path = KAFKA_LIBS) -> None:
         """`ports` has each of LISTENERS, `CONTROLLER`, and `relay`, where RELAYED is advertised."""
         self.node_id = node_id
+        self.libs = libs
         self.ports = ports
         self.properties = directory / f"node-{node_id}.properties"
         self.output = directory / f"node-{node_id}.output"
@@ -104,7 +105,7 @@ class KafkaNode:
         dying = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                [*dying, *java("kafka.Kafka", str(self.properties))],
+                [*dying, *java("kafka.Kafka", str(self.properties), libs=self.libs)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -145,13 +146,13 @@ class KafkaCluster:
     authorizer.
     """
 
-    def __init__(self, directory: Path, count: int = 1, *settings: str) -> None:
+    def __init__(self, directory: Path, count: int = 1, *settings: str, libs: Path = KAFKA_LIBS) -> None:
         """`settings` are lines of server.properties that follow our own."""
         self.count = count
         ports = free_ports(count * (len(LISTENERS) + 2))
         names = (*LISTENERS, "CONTROLLER", "relay")
         self.nodes = {
-            node_id: KafkaNode(node_id, directory, {name: next(ports) for name in names})
+            node_id: KafkaNode(node_id, directory, {name: next(ports) for name in names}, libs)
             for node_id in range(1, count + 1)
         }
         for node in self.nodes.values():
@@ -260,13 +261,14 @@ class KafkaCluster:
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
             for name, password in USERS.items()
         ]
-        command = java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(node.properties))
+        arguments = ("format", "-t", CLUSTER_ID, "-c", str(node.properties))
+        command = java("kafka.tools.StorageTool", *arguments, libs=node.libs)
         done = subprocess.run([*command, *users], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def java(main: str, *arguments: str) -> list[str]:
-    return [*JAVA, "-cp", f"{KAFKA_LIBS}/*", main, *arguments]
+def java(main: str, *arguments: str, libs: Path = KAFKA_LIBS) -> list[str]:
+    return [*JAVA, "-cp", f"{libs}/*", main, *arguments]
 
 
 def free_ports(count: int) -> Iterator[int]:

@@ -118,6 +118,7 @@ def empty(request: Any) -> Message:
 
 def versions_of(key: int) -> range:
     first, last = judged(key) or (0, -1)
+    first = max(first, codec.known_versions(key)[0])
     return range(first, last + 1)
 
 
