@@ -290,7 +290,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
 
     # Offsets
 
-    def check_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_commit(self, request: CommitRequest, _topics: Topics) -> ErrorCode:
         """Check an OffsetCommit; only an empty group accepts one from a client that is no member."""
         if request.generation_id < 0 and not self.members:
             return ErrorCode.NONE
@@ -302,7 +302,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         is_allowed = self._may_commit(member, request)
         return ErrorCode.NONE if is_allowed else ErrorCode.STALE_MEMBER_EPOCH
 
-    def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_transactional_commit(self, request: CommitRequest, _topics: Topics) -> ErrorCode:
         """Check a TxnOffsetCommit."""
         epoch, member_id = request.generation_id, request.member_id
         is_anonymous = epoch == -1 and not member_id and request.instance_id is None
