@@ -6,6 +6,7 @@ connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime,
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -97,6 +98,8 @@ class GroupService:
         self._partitions = partitions
         self._logs = TopicLogs(OFFSETS_TOPIC, partitions, OffsetsLog, logger, "consumer groups")
         self._open: list[Writing] = []
+        self.rebalances: Counter[str] = Counter()
+        """Those since the start, by type of group: see `Effects.rebalances`."""
         self.share_summary: ShareSummary = lambda _group_id, _topic_id, _partition: None
 
     @property
@@ -140,6 +143,8 @@ class GroupService:
                     each.written, each.staged = [], ()
         if writing in self._open:
             self._open.remove(writing)
+        for kind in writing.effects.rebalances:
+            self.rebalances[kind] += 1
         for log, added in writing.written:
             if writing.producer is None:
                 log.keep(added)

@@ -148,6 +148,7 @@ def beat(
     facts = metadata_hash, validated_epoch, settings.assignment_configs
     if is_bumped or facts != (group.metadata_hash, group.validated_epoch, group.configs):
         _begin_epoch(transition, group, *facts)
+        transition.effects.rebalances.append(group.type)
     if was_empty and settings.initial_delay_ms > 0 and not group.is_delayed:
         group.is_delayed = True
         transition.set_timer(group.initial_timer, settings.initial_delay_ms)
