@@ -3,10 +3,9 @@
 Versions 2-10. Each partition succeeds or fails alone; an unknown partition is UNKNOWN_TOPIC_OR_PARTITION.
 More than 256 offsets are written in several batches. The retention time of versions 2 to 4 is stored with the
 offset; version 6 adds the leader epoch, 7 static members (KIP-345). From 9 an unknown group is
-GROUP_ID_NOT_FOUND, and a member of a consumer group states its epoch (KIP-848): another one than its own is
-STALE_MEMBER_EPOCH, and an older version is UNSUPPORTED_VERSION. Version 10 names topics by id, and an unknown
-one is UNKNOWN_TOPIC_ID. Left out: commits with an earlier epoch of partitions that a member has had since
-then (KIP-1251).
+GROUP_ID_NOT_FOUND, and a member of a consumer group states its epoch (KIP-848), or an earlier one since which
+it has had all of the partitions (KIP-1251): another one is STALE_MEMBER_EPOCH, and an older version is
+UNSUPPORTED_VERSION. Version 10 names topics by id, and an unknown one is UNKNOWN_TOPIC_ID.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -2,8 +2,9 @@
 
 Versions 1-2. The response does not wait for the move; DescribeLogDirs shows its progress. Naming the current
 directory cancels a running move; naming another directory replaces it. Each partition has its own error:
-LOG_DIR_NOT_FOUND for a path that is not in log.dirs as DescribeLogDirs writes it; KAFKA_STORAGE_ERROR for an
-offline directory or partition, or a disk error; INVALID_TOPIC_EXCEPTION for a topic name too long for the
+LOG_DIR_NOT_FOUND for a path that is not in log.dirs as DescribeLogDirs writes it; INVALID_REPLICA_ASSIGNMENT
+for a cordoned directory (KIP-1066); KAFKA_STORAGE_ERROR for an offline directory or partition, or a disk
+error; INVALID_TOPIC_EXCEPTION for a topic name too long for the
 copy's directory. A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION; its creation will use the
 directory.
 """
@@ -65,6 +66,8 @@ def _move(
     store = services.partitions.store
     try:
         target = store.directories.named(path)
+        if store.directories.is_cordoned(target):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         yield None
         log = None if hosted is None else hosted.log(index)
         if log is None:

@@ -4,8 +4,8 @@ Versions 1-5. A null topic list selects all. Every directory has an entry, even 
 takes a response without entries for an authorization error. An offline directory is KAFKA_STORAGE_ERROR. The
 copy of a moving partition is a future replica; its lag is the missing bytes, to within an index entry. A
 partition that has no files yet has size 0, in the directory where the next new partition goes. Version 4 adds
-the total and usable bytes of the volume, and 5 whether the directory gets no new partitions (KIP-1066), which
-is never so. (KIP-113, KIP-827)
+the total and usable bytes of the volume, and 5 whether the directory gets no new partitions (KIP-1066).
+(KIP-113, KIP-827)
 """
 
 from collections.abc import Collection, Iterable
@@ -92,6 +92,7 @@ def _described(
     try:
         if directory.offline is not None:
             raise directory.offline
+        result.is_cordoned = store.directories.is_cordoned(directory)
         result.total_bytes, result.usable_bytes = disk.space(directory.path)
         for log in list(store):  # it may change between two slices
             yield None

@@ -10,6 +10,7 @@ MISSING_INTERNAL_TOPICS. Left out: topologies that change, regular expressions a
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from broker.api.registry import api
@@ -39,7 +40,7 @@ from broker.security.acl.acl import Operation
 MISSING_TAGS_SINCE: Final = 1
 
 SHOWN_ERRORS: Final = 3
-"""Topics whose errors a status states, as in Kafka."""
+"""Topics that a status names, as in Kafka, which names all that the client may not create."""
 
 ERROR_INTERVALS: Final = 2
 """Heartbeats for which a topic that could not be created is not tried again, as in Kafka."""
@@ -315,28 +316,32 @@ def _create(
     """
     denied = yield from _denied(reply.creates, context, services)
     if denied:
-        return _with_detail(statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}.")
+        return _with_detail(statuses, f"Unauthorized to CREATE on topics {_summary(denied, len(denied))}.")
     actor = services.security.actor(context, automatic=True)
     charge = services.mutations.refusing_charge(context)
     yield from services.streams.create(reply.creates, actor, charge, ERROR_INTERVALS * reply.interval_ms)
     errors = yield from services.streams.errors(reply.creates)
     if not errors:
         return statuses
-    shown = ", ".join(f"{name} ({error})" for name, error in list(errors.items())[:SHOWN_ERRORS])
-    more = len(errors) - SHOWN_ERRORS
-    return _with_detail(statuses, f"Creation failed: {shown}{f' and {more} more' if more > 0 else ''}.")
+    shown = _summary((f"{name} ({error})" for name, error in errors.items()), len(errors))
+    return _with_detail(statuses, f"Creation failed: {shown}.")
+
+
+def _summary(texts: Iterable[str], count: int) -> str:
+    more = count - SHOWN_ERRORS
+    return ", ".join(islice(texts, SHOWN_ERRORS)) + (f" and {more} more" if more > 0 else "")
 
 
 def _denied(topics: Iterable[str], context: RequestContext, services: GroupServices) -> Steps[list[str]]:
     """Return the topics that the client may not create."""
     security = services.security
-    if security.actor(context, authorized=True).role < CREATES_TOPICS:
-        return list(topics)
-    if security.allows_cluster(context, Operation.CREATE, logs=False):
-        return [name for name in topics if is_reserved(name)]
+    has_role = security.actor(context, authorized=True).role >= CREATES_TOPICS
+    may_all = has_role and security.allows_cluster(context, Operation.CREATE, logs=False)
     denied = []
     for name in topics:
-        if is_reserved(name) or not security.allows_topic(context, Operation.CREATE, name):
+        if is_reserved(name) or not (
+            may_all or (has_role and security.allows_topic(context, Operation.CREATE, name))
+        ):
             denied.append(name)
         yield
     return denied

@@ -62,7 +62,7 @@ def handle(
 def _describe(
     status: DescriptionStatus, context: RequestContext, services: GroupServices, group_id: str
 ) -> Slices[DescribedGroup]:
-    group = services.groups.coordinator.streams.described(group_id)
+    group = yield from services.groups.coordinator.streams.described(group_id)
     if group.error:
         return DescribedGroup(group.error, group.message, group_id)
     topology = yield from _topology(group)

@@ -4,7 +4,8 @@ Versions 0-1. All share partitions that have a state, or the named ones: one wit
 in Kafka, a group that does not exist has none, and no error. The group's DESCRIBE operation is required, and
 that of each topic: of all share partitions, those of other topics are left out. A group that is repeated gets
 INVALID_REQUEST, because a request could name a group with many share partitions 100,000 times. Version 1 has
-the number of records that are not complete, the lag, or -1 without a start offset (KIP-1226).
+the number of records that are not complete, the lag, or -1 without a start offset (KIP-1226). An offline
+partition, whose end is unknown, is LEADER_NOT_AVAILABLE.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from broker.api.requests.group_requests import REPEATED, group_refusal
 from broker.api.requests.outcome import Outcome, Response
 from broker.api.requests.pacing import Distinct
 from broker.api.requests.services import GroupServices
-from broker.common.errors import ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_group_offsets import (
@@ -105,8 +106,14 @@ def _topic(
         partition = DescribeShareGroupOffsetsResponsePartition(index, NO_OFFSET, error_code=error)
         summary = None if topic_id == ZERO_UUID else services.share.summary(group_id, topic_id, index)
         if summary is not None:
-            partition.start_offset, partition.leader_epoch = summary.start_offset, summary.leader_epoch
-            partition.lag = services.groups.share_lag(name, index, summary)
+            try:
+                partition.lag = services.groups.share_lag(name, index, summary)
+            except ApiError as refused:
+                partition = DescribeShareGroupOffsetsResponsePartition(
+                    index, error_code=refused.code, error_message=refused.message
+                )
+            else:
+                partition.start_offset, partition.leader_epoch = summary.start_offset, summary.leader_epoch
         described.partitions.append(partition)
         yield None
     return described

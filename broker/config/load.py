@@ -164,6 +164,7 @@ def build_in_steps(values: Mapping[str, str]) -> Steps[BrokerConfig]:
         sections[name] = yield from _fill(section, values, of_listeners)
     config = BrokerConfig(**sections)
     config.network.check()
+    config.log.check()
     config.automq.check()
     config.connections.check()
     config.groups.check()

@@ -66,7 +66,6 @@ _BY_REASON: Final = {
     "there are no transactions with two-phase commits": ("transaction.two.phase.commit.enable",),
     "nothing unstable is served": ("unstable.api.versions.enable", "unstable.feature.versions.enable"),
     "a page of DescribeTopicPartitions has 2,000 partitions": ("max.request.partition.size.limit",),
-    "no log directory can be cordoned": ("cordoned.log.dirs",),
     "a new certificate may have another name": ("ssl.allow.dn.changes", "ssl.allow.san.changes"),
     "the broker loads no Java classes": (
         "alter.config.policy.class.name",

@@ -33,6 +33,8 @@ from broker.metadata.image import OUR_TOPICS, Topic, is_reserved, name_problem
 MAX_PARTITIONS: Final = 10_000
 """Per request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
 
+ALL_CORDONED: Final = "All brokers are currently fenced, or have all their log directories cordoned."
+
 ONLY_BY_WEIR: Final = f"Only Weir itself creates topics whose names begin with {OUR_TOPICS}."
 
 
@@ -153,6 +155,11 @@ def _counted(topic: NewTopic, at: Situation) -> tuple[int, int]:
         )
     if replicas == -1:
         replicas = at.config.topics.default_replication_factor
+    if at.config.log.are_all_cordoned:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replicas} time(s): {ALL_CORDONED}",
+        )
     if replicas > 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -179,6 +186,7 @@ def _assigned(topic: NewTopic, at: Situation) -> tuple[int, int]:
             f"Found multiple manual partition assignments for partition {index}",
         )
     check_replicas([brokers for _, brokers in topic.assignments], at.node_id)
+    _check_cordoned(at)
     if sorted(indexes) != list(range(len(indexes))):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -252,6 +260,9 @@ def _added_partitions(wanted: NewPartitions, at: Situation) -> int:
                 "assignment(s) were specified.",
             )
         check_replicas(wanted.assignments, at.node_id)
+        _check_cordoned(at)
+    elif at.config.log.are_all_cordoned:
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, ALL_CORDONED)
     return added
 
 
@@ -326,6 +337,16 @@ def check_replicas(assignments: Sequence[tuple[int, ...]], node_id: int) -> None
             continue
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}"
+        )
+
+
+def _check_cordoned(at: Situation) -> None:
+    """Raise ApiError INVALID_REPLICA_ASSIGNMENT if no directory gets new partitions. (KIP-1066)"""
+    if at.config.log.are_all_cordoned:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The manual partition assignment includes broker {at.node_id}, but all its log directories are "
+            "cordoned.",
         )
 
 

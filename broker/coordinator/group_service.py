@@ -6,7 +6,9 @@ connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime,
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -33,6 +35,10 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 UNKNOWN_LAG: Final = -1
+NO_LEADER: Final = (
+    "There is no leader for this topic-partition as we are in the middle of a leadership election."
+)
+
 LEAST_LAG: Final = -1 << 63
 """The least number that a message can have."""
 
@@ -92,6 +98,8 @@ class GroupService:
         self._partitions = partitions
         self._logs = TopicLogs(OFFSETS_TOPIC, partitions, OffsetsLog, logger, "consumer groups")
         self._open: list[Writing] = []
+        self.rebalances: Counter[str] = Counter()
+        """Those since the start, by type of group: see `Effects.rebalances`."""
         self.share_summary: ShareSummary = lambda _group_id, _topic_id, _partition: None
 
     @property
@@ -135,6 +143,8 @@ class GroupService:
                     each.written, each.staged = [], ()
         if writing in self._open:
             self._open.remove(writing)
+        for kind in writing.effects.rebalances:
+            self.rebalances[kind] += 1
         for log, added in writing.written:
             if writing.producer is None:
                 log.keep(added)
@@ -182,13 +192,27 @@ class GroupService:
         return behind
 
     def share_lag(self, topic: str, index: int, summary: ShareStateSummary) -> int:
-        """Return the number of records of a share partition that a group has still to complete; -1 if it is
-        unknown, and another negative number if the group starts behind the end. Opens no log. (KIP-1226)
+        """Return the number of records of a share partition that a group has still to complete; -1 without a
+        start offset, and another negative number if the group starts behind the end. Raises ApiError
+        LEADER_NOT_AVAILABLE if the partition is offline. (KIP-1226)
+        """
+        if summary.start_offset < 0 or summary.complete < 0:
+            return UNKNOWN_LAG
+        end = self._end_offset(topic, index)
+        return max(end - summary.start_offset - summary.complete, LEAST_LAG)
+
+    def _end_offset(self, topic: str, index: int) -> int:
+        """Return the high watermark of a partition; opens its log if it exists. Raises ApiError
+        LEADER_NOT_AVAILABLE.
         """
         end = self._partitions.end_offset(topic, index)
-        if end is None or summary.complete < 0:
-            return UNKNOWN_LAG
-        return max(end - summary.start_offset - summary.complete, LEAST_LAG)
+        if end is None:
+            with suppress(ApiError):
+                self._partitions.log(topic, index)
+            end = self._partitions.end_offset(topic, index)
+        if end is None or index in self._partitions.offline(topic):
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
+        return end
 
     def positions(self, group_id: str) -> Steps[Mapping[str, Mapping[int, CommittedOffset]]]:
         """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets

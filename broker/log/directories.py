@@ -9,7 +9,7 @@ import contextlib
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
@@ -328,10 +328,18 @@ class LogDirectory:
 
 
 class LogDirectories:
-    """All log directories, in the order of `log.dirs`. `removable` lists obsolete paths."""
+    """All log directories, in the order of `log.dirs`. `removable` lists obsolete paths. `is_cordoned` says
+    whether the directory of a path gets no new partitions now.
+    """
 
-    def __init__(self, paths: Iterable[str], context: LogContext[PartitionLog]) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        context: LogContext[PartitionLog],
+        is_cordoned: Callable[[str], bool] = lambda _path: False,
+    ) -> None:
         self._all = [LogDirectory(path, context) for path in paths]
+        self._is_cordoned = is_cordoned
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         self.removable: list[str] = []
 
@@ -400,6 +408,10 @@ class LogDirectories:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
         return found
 
+    def is_cordoned(self, directory: LogDirectory) -> bool:
+        """Return whether the directory gets no new partitions. (KIP-1066)"""
+        return self._is_cordoned(directory.path)
+
     def of(self, partition: PartitionLog) -> LogDirectory:
         """Return the directory that holds the partition."""
         parent = os.path.dirname(partition.directory)
@@ -413,14 +425,17 @@ class LogDirectories:
             del self._preferred[next(iter(self._preferred))]
 
     def place(self, topic: str, index: int) -> LogDirectory:
-        """Choose a new partition's directory: the preferred one, else the one with the fewest partitions."""
+        """Choose a new partition's directory: the preferred one, else the one with the fewest partitions. A
+        cordoned one is chosen only if all are, for a partition of a topic that exists.
+        """
         chosen = self.next_place(topic, index)
         self._preferred.pop((topic, index), None)
         return chosen
 
     def next_place(self, topic: str, index: int) -> LogDirectory:
         """Return the directory that `place` would choose now."""
-        return self._preferred.get((topic, index)) or min(self.online, key=lambda each: each.count)
+        preferred = self._preferred.get((topic, index))
+        return preferred or min(self.online, key=lambda each: (self.is_cordoned(each), each.count))
 
     def rename_away(self, partition: PartitionLog, suffix: str) -> str:
         """Rename the partition's directory so that no start opens it, and return the new path.

@@ -48,7 +48,9 @@ class LogStore:
         self._context: LogContext[PartitionLog] = LogContext(OpenFiles(max_files), transfer)
         self.overdue: Final = self._context.overdue
         """The partitions whose committed appends may be acknowledged only after `overdue_flushes`."""
-        self.directories = LogDirectories(config.dirs, self._context)
+        self.directories = LogDirectories(
+            config.dirs, self._context, lambda path: self.config.is_cordoned(path)
+        )
         self._partitions: OpenedLogs = {}
         self._removable: list[tuple[int, list[str]]] = []
         self._clock_steps = ClockSteps()
@@ -78,7 +80,9 @@ class LogStore:
             self.moves.resume(partition, target, copy)
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Apply a new producer.id.expiration.ms from the next `retention` on. Other keys are static."""
+        """Apply a new producer.id.expiration.ms from the next `retention` on, and cordoned.log.dirs from the
+        next new partition on. Other keys are static.
+        """
         self.config = config
 
     def on_offline(self, callback: Callable[[PartitionLog], None]) -> None:

@@ -227,7 +227,7 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
             members.append(MemberRow(sharer.member_id, None, sharer.client_id, sharer.client_host, assigned))
             yield
     elif found.group_type == STREAMS:
-        threads = groups.coordinator.streams.described(group_id)
+        threads = yield from groups.coordinator.streams.described(group_id)
         protocol_type, assignor = STREAMS, threads.assignor
         streams = yield from streams_group(threads)
         members = yield from streams_members(threads, partitions)

@@ -1,5 +1,6 @@
 """DescribeConfigs, IncrementalAlterConfigs and AlterConfigs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,6 +103,25 @@ async def test_all_brokers_have_a_default_of_min_insync_replicas_as_in_kafka(ord
     assert await candidates(TOPIC, "orders") == [("3", 1), ("2", 2), ("1", 3), ("1", 5)]
     await altered(orders, BROKER, "", ("min.insync.replicas", OpType.SET, "4"))
     assert await candidates(TOPIC, "orders") == [("3", 1), ("2", 2), ("4", 3), ("1", 5)]
+
+
+async def test_directories_are_cordoned_for_one_broker(harness: Harness, tmp_path: Path) -> None:
+    key = "cordoned.log.dirs"
+
+    async def refusal(name: str, text: str) -> tuple[int, str]:
+        reply = await altered(harness, BROKER, name, (key, OpType.SET, text))
+        return reply.error_code, reply.error_message or ""
+
+    assert await refusal("1", str(tmp_path)) == (0, "")
+    assert harness.control.config.log.is_cordoned(str(tmp_path))
+    (row,) = (await described(harness, BROKER, "1", [key])).configs
+    assert (row.value, row.config_source, row.read_only) == (str(tmp_path), 2, False)
+    for text in (str(tmp_path / "other"), f"{tmp_path},*", "*,*x"):
+        assert (await refusal("1", text))[0] == ErrorCode.INVALID_REQUEST
+    assert (await refusal("", "*"))[0] != 0
+    assert await refusal("1", "*") == (0, "")
+    assert (await altered(harness, BROKER, "1", (key, OpType.DELETE, None))).error_code == 0
+    assert not harness.control.config.log.is_cordoned(str(tmp_path))
 
 
 async def test_settings_of_kerberos_are_changed_for_one_broker(harness: Harness) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,33 @@ async def test_only_administrators_move(tmp_path: Path) -> None:
     await filled(harness)
     assert await alter(harness, tmp_path / "b") == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
     assert harness.log.moves.running == {}
+    harness.close()
+
+
+@pytest.mark.parametrize(("cordoned", "expected"), [("", []), ("{}/b", ["b"]), ("*", ["a", "b"])])
+async def test_a_cordoned_directory_is_reported_from_version_5_on(
+    tmp_path: Path, cordoned: str, expected: list[str]
+) -> None:
+    dirs = f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}"
+    harness = Harness(tmp_path, dirs, f"cordoned.log.dirs={cordoned.format(tmp_path)}")
+    for version, names in ((5, expected), (4, [])):
+        found = await described(harness, version)
+        assert [Path(each.log_dir).name for each in found if each.is_cordoned] == names
+    harness.close()
+
+
+async def test_nothing_moves_to_a_cordoned_directory(tmp_path: Path) -> None:
+    dirs = f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}"
+    harness = Harness(tmp_path, dirs, f"cordoned.log.dirs={tmp_path / 'b'}")
+    await filled(harness)
+    refused = [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+    assert await alter(harness, tmp_path / "b") == refused
+    assert await alter(harness, tmp_path / "b", "missing") == refused
+    assert await alter(harness, tmp_path / "a") == [ErrorCode.NONE]
+    assert harness.log.moves.running == {}
+    harness.log.reconfigure(replace(harness.log.config, cordoned_dirs=()))
+    assert await alter(harness, tmp_path / "b") == [ErrorCode.NONE]
+    assert len(harness.log.moves.running) == 1
     harness.close()
 
 

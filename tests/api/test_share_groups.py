@@ -9,7 +9,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.api.security.client_security import EVERY_OPERATION
-from broker.common.errors import ErrorCode
+from broker.common.errors import ApiError, ErrorCode
+from broker.coordinator.group_service import NO_LEADER
 from broker.protocol.messages.acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -218,6 +219,51 @@ async def test_version_1_has_the_lag(harness, start, complete, lag):
     for version, told in ((1, [lag, -1]), (0, [-1, -1])):
         (found,) = (await harness.ask(DescribeShareGroupOffsetsRequest([wanted]), version)).groups
         assert [each.lag for each in found.topics[0].partitions] == told
+
+
+async def lags(harness, version=1):
+    wanted = DescribeShareGroupOffsetsRequestGroup(GROUP, None)
+    (found,) = (await harness.ask(DescribeShareGroupOffsetsRequest([wanted]), version)).groups
+    return [
+        (each.partition_index, each.start_offset, each.lag, each.error_code, each.error_message)
+        for each in found.topics[0].partitions
+    ]
+
+
+async def test_a_log_that_is_not_open_has_a_lag(harness):
+    await ready(harness)
+    harness.append("orders", *range(10))
+    topic_id = harness.control.image.topics["orders"].topic_id
+    for index in range(2):
+        harness.states.starts[GROUP, topic_id, index] = 4 * (1 - index)
+        harness.states.complete[GROUP, topic_id, index] = 0
+    open_logs = harness.partitions.by_name["orders"].open_logs
+    open_logs.clear()
+    assert await lags(harness) == [(0, 4, 6, 0, None), (1, 0, 0, 0, None)]
+    assert list(open_logs) == [0]  # the other has no files
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_an_offline_partition_has_an_error_as_in_kafka(harness, monkeypatch, version, is_open):
+    await ready(harness)
+    harness.append("orders", *range(10))
+    topic_id = harness.control.image.topics["orders"].topic_id
+    for index, (start, complete) in enumerate([(4, 0), (-1, -1)]):
+        harness.states.starts[GROUP, topic_id, index] = start
+        harness.states.complete[GROUP, topic_id, index] = complete
+    error = ErrorCode.LEADER_NOT_AVAILABLE
+    if is_open:
+        for index in range(2):
+            harness.partitions.log("orders", index).go_offline(OSError("broken"))
+    else:
+        harness.partitions.by_name["orders"].open_logs.clear()
+
+        def fails(*_arguments):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+        monkeypatch.setattr(harness.log, "create_partition", fails)
+    assert await lags(harness, version) == [(0, 0, -1, error, NO_LEADER), (1, -1, -1, 0, None)]
 
 
 async def test_a_repeated_group_is_refused(harness):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.api import a88_streams_group_heartbeat
+from broker.api.a88_streams_group_heartbeat import SHOWN_ERRORS
 from broker.api.requests.context import RequestContext
 from broker.api.requests.services import GroupServices
 from broker.api.requests.streams_topics import CREATED_AT_ONCE, MOST_ERRORS, MOST_PENDING, StreamsTopics
@@ -606,10 +607,43 @@ async def test_a_client_needs_the_group_and_the_topics(tmp_path):
     harness.close()
 
 
+def changelogs(count: int) -> list[TopicInfo]:
+    return [TopicInfo(f"app-{number}-changelog") for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [(2, ""), (SHOWN_ERRORS, ""), (SHOWN_ERRORS + 1, " and 1 more"), (500, " and 497 more")],
+)
+async def test_a_status_names_a_few_of_the_topics_that_a_client_may_not_create(tmp_path, count, more):
+    harness = Harness(tmp_path, *AT_ONCE, "wire.role=viewer", "super.users=User:root")
+    root, client = Connection(), Connection()
+    root.principal, client.principal = "root", "app"
+    await harness.ask(CreateTopicsRequest([CreatableTopic("orders", 2, 1)]), connection=root)
+    await harness.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), connection=root)
+    source = Subtopology("0", ["orders"], state_changelog_topics=changelogs(count))
+    reply = await harness.ask(joining(topology=Topology(0, [source])), connection=client)
+    ((_, detail),) = statuses(reply)
+    missing, denied = detail.split("; ")
+    names = missing.removeprefix("Internal topics are missing: ").partition(" and ")[0]
+    assert denied == f"Unauthorized to CREATE on topics {names}{more}."
+    harness.close()
+
+
+@pytest.mark.parametrize("role", ["viewer", "admin"])
+async def test_topics_that_a_client_may_not_create_are_looked_up_one_by_one(tmp_path, role):
+    harness = Harness(tmp_path, f"wire.role={role}")
+    context = RequestContext()
+    context.api_key, context.connection = ApiKey.STREAMS_GROUP_HEARTBEAT, Connection()
+    names = [f"__weir_{number}" for number in range(500)]
+    steps = a88_streams_group_heartbeat._denied(names, context, harness.services[GroupServices])
+    assert sum(1 for _ in steps) == len(names)
+    harness.close()
+
+
 async def test_a_heartbeat_does_not_pause_between_its_records_and_their_commit(harness):
     """In between, others of the group would be handled, and a client that goes away would leave them."""
-    changelogs = [TopicInfo(f"app-{each}-changelog") for each in range(40)]
-    message = joining(topology=topology(state_changelog_topics=changelogs))
+    message = joining(topology=topology(state_changelog_topics=changelogs(40)))
     context = RequestContext()
     context.api_key, context.api_version = ApiKey.STREAMS_GROUP_HEARTBEAT, 1
     context.connection, context.client_id, context.correlation_id = Connection(), "streams", 7

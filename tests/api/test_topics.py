@@ -19,6 +19,36 @@ from broker.protocol.messages.create_topics import (
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.api.harness import Harness
 
+NO_PLACE = "All brokers are currently fenced, or have all their log directories cordoned."
+
+
+@pytest.mark.parametrize("cordoned", ["{}/a,{}/b", "*", "{}/b,{}/c/../a"])
+async def test_no_partition_is_made_while_all_directories_are_cordoned(tmp_path: Path, cordoned: str) -> None:
+    dirs = f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}"
+    harness = Harness(tmp_path, dirs)
+    await harness.create_topic("known")
+    harness.close()
+    harness = Harness(tmp_path, dirs, f"cordoned.log.dirs={cordoned.replace('{}', str(tmp_path))}")
+    assigned = [CreatableReplicaAssignment(0, [1])]
+    topics = [CreatableTopic("a", 1, 1), CreatableTopic("b", 1, 2), CreatableTopic("c", -1, -1, assigned)]
+    reply = await harness.ask(CreateTopicsRequest(topics))
+    by_hand = "The manual partition assignment includes broker 1, but all its log directories are cordoned."
+    assert [(each.error_code, each.error_message) for each in reply.topics] == [
+        (ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition 1 time(s): {NO_PLACE}"),
+        (ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition 2 time(s): {NO_PLACE}"),
+        (ErrorCode.INVALID_REPLICA_ASSIGNMENT, by_hand),
+    ]
+    for assignments, error, message in (
+        (None, ErrorCode.INVALID_REPLICATION_FACTOR, NO_PLACE),
+        ([CreatePartitionsAssignment([1])], ErrorCode.INVALID_REPLICA_ASSIGNMENT, by_hand),
+    ):
+        grown = CreatePartitionsRequest([CreatePartitionsTopic("known", 2, assignments)])
+        (result,) = (await harness.ask(grown)).results
+        assert (result.error_code, result.error_message) == (error, message)
+    assert list(harness.control.image.topics) == ["known"]
+    harness.append("known", 1)  # a topic that exists gets its log
+    harness.close()
+
 
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_a_topic_is_made_in_every_version(harness: Harness, version: int) -> None:

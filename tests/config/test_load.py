@@ -53,6 +53,35 @@ def test_a_kraft_quickstart_file_starts_with_warnings_only(tmp_path: Path) -> No
     assert warning == f"{tmp_path}/server.properties line 2: unknown key node.rack; it is ignored"
 
 
+@pytest.mark.parametrize(
+    ("cordoned", "directories"),
+    [("", ""), ("*", "ab"), ("/a", "a"), ("/b/", "b"), ("/b,/x/../a", "ab"), ("/a,/a", "a")],
+)
+def test_directories_are_cordoned(cordoned: str, directories: str) -> None:
+    log = load(None, ["log.dirs=/a,/b", f"cordoned.log.dirs={cordoned}"], {}).config.log
+    assert [each for each in "ab" if log.is_cordoned(f"/{each}")] == list(directories)
+    assert log.are_all_cordoned is (directories == "ab")
+
+
+@pytest.mark.parametrize(
+    ("cordoned", "allowed"),
+    [
+        ("/c", "directories of log.dirs"),
+        ("/a,/c", "directories of log.dirs"),
+        ("a", "directories of log.dirs"),
+        ("*,/a", "* only without other directories"),
+    ],
+)
+def test_only_directories_of_the_log_are_cordoned(cordoned: str, allowed: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, ["log.dirs=/a,/b", f"cordoned.log.dirs={cordoned}"], {})
+    assert (caught.value.key, caught.value.value, caught.value.allowed) == (
+        "cordoned.log.dirs",
+        cordoned,
+        allowed,
+    )
+
+
 def test_an_unknown_key_names_the_nearest_known_one() -> None:
     (warning,) = load(None, ["num.partition=3"], {}).warnings
     assert warning == "--override: unknown key num.partition; it is ignored (did you mean num.partitions?)"

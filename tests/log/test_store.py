@@ -39,6 +39,24 @@ def test_a_partition_is_made_once(store):
     assert len(store) == 1 and list(store) == [log]
 
 
+def test_a_new_partition_avoids_cordoned_directories_while_one_is_left(tmp_path):
+    paths = [str(tmp_path / name) for name in "abc"]
+    store = LogStore(LogConfig(dirs=tuple(paths)))
+    store.open()
+
+    def placed(index, *cordoned):
+        store.reconfigure(LogConfig(dirs=tuple(paths), cordoned_dirs=cordoned))
+        return paths.index(store.directories.of(make(store, index=index)).path)
+
+    assert [placed(index, paths[0]) for index in range(3)] == [1, 2, 1]
+    assert placed(3, *paths[:2]) == 2
+    assert placed(4) == 0
+    assert placed(5, "*") == 0  # all are: that with the fewest
+    store.directories.prefer("events", 6, store.directories.named(paths[1]))
+    assert placed(6, *paths[:2]) == 1
+    store.close()
+
+
 def test_the_files_are_kafka_s(store, where):
     make(store, "my.topic_a-b", 3)
     directory = where / "my.topic_a-b-3"

@@ -14,6 +14,7 @@ from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from broker.protocol.messages.log_dirs import DescribeLogDirsRequest
 from broker.protocol.messages.produce import PartitionProduceResponse
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord, build_batch
@@ -246,6 +247,22 @@ async def test_how_long_a_producer_is_remembered(broker: RunningBroker) -> None:
     await alter(broker, producer_id_expiration_ms="30000")
     run_through(broker.server.log.expire_producers(wall_ms(broker) + 60_000))
     assert await known() == []
+
+
+@takes_effect("cordoned.log.dirs")
+async def test_which_directories_get_new_partitions(broker: RunningBroker) -> None:
+    async def cordoned() -> list[bool]:
+        answer = await broker.clients[0].ask(DescribeLogDirsRequest(None), 5)
+        return [each.is_cordoned for each in answer.results]
+
+    assert await cordoned() == [False]
+    await alter(broker, cordoned_log_dirs="*")
+    assert await cordoned() == [True]
+    refused = ErrorCode.INVALID_REPLICATION_FACTOR
+    assert (await broker.clients[0].ask(create_topic("more"), 5)).topics[0].error_code == refused
+    await alter(broker, cordoned_log_dirs=None)
+    assert await cordoned() == [False]
+    assert (await broker.clients[0].ask(create_topic("more"), 5)).topics[0].error_code == ErrorCode.NONE
 
 
 @takes_effect("quota.metrics.max.entities")

@@ -2,11 +2,18 @@
 that can differ by topic are in .topics.
 """
 
+import os
 from dataclasses import dataclass
 from sys import float_info
+from typing import Final
 
+from broker.common.errors import ConfigError
 from broker.config.kinds import BOOLEAN, LONG_MAX, TEXT, decimal, integer, list_of, long, one_of
 from broker.config.setting import Setting
+
+ALL_DIRECTORIES: Final = "*"
+
+CORDONED: Final = "cordoned.log.dirs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,13 @@ class LogConfig:
         "are created.",
         kafka_default="/tmp/kafka-logs",  # noqa: S108 - Kafka's default, quoted
         why="Records must survive a restart of the machine.",
+    )
+    cordoned_dirs: tuple[str, ...] = Setting(
+        CORDONED, (), list_of(TEXT.read, "a list of directories"), dynamic=True, per_broker=True
+    ).described(
+        "Directories of log.dirs that get no new partitions and no moved ones, so that they can be emptied; "
+        f"`{ALL_DIRECTORIES}` is all of them. While all are cordoned, no topic and no partition can be "
+        "created."
     )
     retention_check_interval_ms: int = Setting(
         "log.retention.check.interval.ms", 300_000, long(1), "ms"
@@ -60,6 +74,26 @@ class LogConfig:
     mapped_max_bytes: int = Setting(
         "log.mapped.max.bytes", 67_108_864, long(1_048_576), "bytes", ours=True
     ).described("Maximum bytes of segments mapped at once with log.transfer=mmap.")
+
+    @property
+    def are_all_cordoned(self) -> bool:
+        return all(map(self.is_cordoned, self.dirs))
+
+    def is_cordoned(self, directory: str) -> bool:
+        """Return whether a directory of log.dirs gets no new partitions. (KIP-1066)"""
+        cordoned = self.cordoned_dirs
+        return ALL_DIRECTORIES in cordoned or os.path.abspath(directory) in map(os.path.abspath, cordoned)
+
+    def check(self) -> None:
+        """Raises ConfigError."""
+        cordoned = ",".join(self.cordoned_dirs)
+        if ALL_DIRECTORIES in self.cordoned_dirs:
+            if len(self.cordoned_dirs) > 1:
+                raise ConfigError(CORDONED, cordoned, f"{ALL_DIRECTORIES} only without other directories")
+            return
+        directories = set(map(os.path.abspath, self.dirs))
+        if not directories.issuperset(map(os.path.abspath, self.cordoned_dirs)):
+            raise ConfigError(CORDONED, cordoned, "directories of log.dirs")
 
 
 LEAST_MAP_BYTES = 1_048_576

@@ -365,7 +365,7 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def check_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_commit(self, request: CommitRequest, _topics: object) -> ErrorCode:
         """Check an OffsetCommit. Only an empty group accepts commits from clients that are not members."""
         generation_id = request.generation_id
         if generation_id < 0 and self.is_empty:
@@ -377,7 +377,7 @@ class ClassicGroup:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
-    def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_transactional_commit(self, request: CommitRequest, _topics: object) -> ErrorCode:
         """Check a TxnOffsetCommit, in which older clients do not state the member (KIP-447)."""
         if request.generation_id < 0 and (
             self.is_empty or (not request.member_id and request.instance_id is None)

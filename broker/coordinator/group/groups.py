@@ -45,7 +45,12 @@ from broker.coordinator.group.messages import (
     SyncReply,
     Token,
 )
-from broker.coordinator.group.modern_changes import group_of_type, start_missing, start_session
+from broker.coordinator.group.modern_changes import (
+    group_of_type,
+    start_missing,
+    start_session,
+    stop_timers,
+)
 from broker.coordinator.group.modern_group import (
     NO_EPOCH,
     DescribedModernGroup,
@@ -441,10 +446,28 @@ def _undo_effects(transition: Transition, groups: GroupsById, effects: Effects, 
                     rebalance.hand_out_assignments(transition, group, {}, error)
                     rebalance.prepare(transition, group)
     for group_id, before in reversed(effects.replaced):
+        undone = groups.get(group_id)
         if isinstance(before, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup):
             groups[group_id] = before
         else:
             groups.pop(group_id, None)
+        if undone is not None and undone is not before:
+            _end(transition, undone, groups.get(group_id), error)
+
+
+def _end(transition: Transition, undone: AnyGroup, restored: AnyGroup | None, error: ErrorCode) -> None:
+    """End what only the group of an undone call has: the timers of its members, and their requests."""
+    if isinstance(undone, ClassicGroup):
+        migration.stop_classic_timers(transition, undone)
+        for member_id in undone.members:
+            transition.complete_pending(undone.joining, member_id, JoinReply(error, member_id))
+            transition.complete_pending(undone.syncing, member_id, SyncReply(error))
+        return
+    kept = restored.members if isinstance(restored, ModernGroup) else {}
+    for member_id in [each for each in undone.timers if each not in kept]:
+        stop_timers(transition, undone, member_id)
+    if isinstance(undone, StreamsGroup) and not (isinstance(restored, StreamsGroup) and restored.is_delayed):
+        transition.timers.cancel(undone.initial_timer)
 
 
 def _refusal(reply: Reply, error: ErrorCode) -> Reply:

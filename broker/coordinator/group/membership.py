@@ -296,6 +296,7 @@ def _assign(transition: Transition, group: ClassicGroup, requested: Mapping[str,
     group.enter(ClassicGroupState.STABLE, transition.wall_ms)
     hand_out_assignments(transition, group, requested)
     transition.record(record_of(group))
+    transition.effects.rebalances.append(group.type)
 
 
 def heartbeat(

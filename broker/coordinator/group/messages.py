@@ -333,13 +333,15 @@ class Effects(msgspec.Struct, frozen=True):
 
     `overwritten` holds the previous offsets (group, topic, partition, offset), so that
     `Groups.roll_back` can restore them if the records cannot be written. `replaced` holds the
-    groups as they were before the call changed or converted them, None for a new one.
+    groups as they were before the call changed or converted them, None for a new one. `rebalances` are the
+    types of the groups for which heartbeats began epochs, or which, if classic, have got their assignments.
     """
 
     replies: list[tuple[Token, Reply]] = msgspec.field(default_factory=list)
     records: list[Record] = msgspec.field(default_factory=list)
     overwritten: list[tuple[str, str, int, CommittedOffset | None]] = msgspec.field(default_factory=list)
     replaced: list[tuple[str, object]] = msgspec.field(default_factory=list)
+    rebalances: list[str] = msgspec.field(default_factory=list)
 
 
 class DescribedMember(NamedTuple):

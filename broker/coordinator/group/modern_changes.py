@@ -78,13 +78,17 @@ def bump(transition: Transition, group: ModernGroup[Any, Any, Any], metadata_has
 
 
 def bump_if_changed(
-    transition: Transition, group: ModernGroup[Any, Any, Any], *, is_bumped: bool
+    transition: Transition, group: ModernGroup[Any, Any, Any], *, is_bumped: bool, counts: bool = True
 ) -> Steps[None]:
-    """Begin an epoch if a member (`is_bumped`) or a subscribed topic has changed."""
+    """Begin an epoch if a member (`is_bumped`) or a subscribed topic has changed. It counts as a rebalance:
+    in Kafka only one that a heartbeat begins does, and not that of a member that leaves.
+    """
     topics = transition.topics.by_name
     found = yield from group.subscribers.metadata_hash(topics)
     if is_bumped or found != group.metadata_hash:
         bump(transition, group, found)
+        if counts:
+            transition.effects.rebalances.append(group.type)
     group.known_topics = topics
 
 

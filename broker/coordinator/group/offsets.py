@@ -341,7 +341,7 @@ def _without_group(request: CommitRequest) -> CommitReply:
 
 
 def _commit(transition: Transition, group: AnyGroup, request: CommitRequest, token: Token) -> None:
-    error = group.check_commit(request)
+    error = group.check_commit(request, transition.topics.by_name)
     if error:
         transition.reply(token, CommitReply((error,) * len(request.offsets)))
         return
@@ -365,7 +365,8 @@ def _commit_one(
 def _commit_in_transaction(
     transition: Transition, group: AnyGroup | None, request: CommitRequest, token: Token
 ) -> None:
-    refusal = ErrorCode.NONE if group is None else group.check_transactional_commit(request)
+    topics = transition.topics.by_name
+    refusal = ErrorCode.NONE if group is None else group.check_transactional_commit(request, topics)
 
     def commit(one: OffsetToCommit) -> ErrorCode:
         committed = None if refusal else _committed(transition, one)

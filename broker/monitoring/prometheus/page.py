@@ -7,6 +7,7 @@ from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.metrics.families import Families, FamilySamples, Sample, counter, gauge, pieces
 from broker.monitoring.prometheus import requests
+from broker.monitoring.prometheus.groups import GroupFamilies
 from broker.monitoring.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.monitoring.prometheus.logs import (
     compaction_families,
@@ -52,6 +53,7 @@ class PrometheusPage:
         self._upstream = upstream
         self._idle = IdleShares(parts.server, parts.loop)
         self._sockets = SocketFamilies(parts.server, parts.clock.ns())
+        self._groups = None if logs is None else GroupFamilies(logs.groups, parts.clock.ns())
 
     def page(self) -> str:
         """Return the page in the Prometheus text format, version 0.0.4."""
@@ -93,6 +95,8 @@ class PrometheusPage:
             yield from log_directory_families(logs.partitions.store)
             yield from compaction_families(logs.cleaner, clock.wall_ms())
             yield from transaction_families(logs.transactions)
+        if self._groups is not None:
+            yield from self._groups.families(now_ns)
         if events is not None:
             yield from event_families(events)
         if logs is not None and logs.authorizer is not None:

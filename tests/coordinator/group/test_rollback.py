@@ -5,6 +5,10 @@ import pytest
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.groups import COORDINATOR_ERRORS
 from broker.coordinator.group.messages import OffsetToCommit
+from tests.coordinator.group.consumer.consumers import Consumers
+from tests.coordinator.group.consumer.test_migration import classic_group
+from tests.coordinator.group.share.sharers import Sharers
+from tests.coordinator.group.streams.streamers import Streamers
 
 GONE = ErrorCode.NOT_COORDINATOR
 
@@ -94,3 +98,81 @@ def test_the_logs_error_is_put_in_terms_of_a_coordinator(talk, logged, answered)
     (ask, _) = talk.last.replies[0]
     talk.fail(talk.last, error=logged)
     assert ask.reply.errors == (answered,)
+
+
+OTHERS = pytest.mark.parametrize("kind", [Consumers, Sharers, Streamers])
+
+
+def set_timers(talk):
+    """Return the timers that are set, by kind and member, but that of the retention."""
+    queue = talk.coordinator.groups.timers._queue
+    return {
+        (timer.kind.name, timer.member_id)
+        for _, _, timer in queue
+        if timer.at_ms is not None and timer.group_id
+    }
+
+
+@OTHERS
+def test_a_member_whose_join_was_not_written_has_no_timers(kind):
+    talk = kind()
+    talk.enter("a")
+    before = set_timers(talk)
+    assert before
+    talk.enter("b")
+    assert set_timers(talk) > before
+    talk.fail(talk.last)
+    assert set_timers(talk) == before
+    assert list(talk.group().timers) == ["a"]
+    assert talk.enter("b").error is ErrorCode.NONE
+    assert list(talk.group().timers) == ["a", "b"]
+
+
+@OTHERS
+def test_a_group_that_was_not_written_has_no_timers(kind):
+    talk = kind()
+    talk.enter("a")
+    talk.fail(talk.last)
+    assert not talk.coordinator.groups.by_id
+    assert not set_timers(talk)
+
+
+def test_the_first_assignment_of_a_member_that_was_not_written_is_not_timed():
+    talk = Streamers(streams=Streamers().streams.__class__())
+    talk.enter("a")
+    talk.beat("a", -1)
+    talk.wait(10_000)
+    talk.enter("b")
+    assert ("INITIAL", "") in set_timers(talk)
+    talk.fail(talk.last)
+    assert not set_timers(talk)
+
+
+@pytest.mark.parametrize("kind", [Consumers, Streamers])
+def test_a_classic_member_of_a_group_that_was_not_converted_joins_again(kind):
+    """The records are those of the conversion: its JoinGroup would else wait for a rebalance of a group that
+    is gone.
+    """
+    talk = kind()
+    talk.enter("a")
+    talk.beat("a", -1)
+    ask = talk.join(old_client=True)
+    converted = talk.last
+    other = talk.join(old_client=True)
+    assert (ask.parked, other.parked) == (True, True)
+    talk.fail(talk.last, converted)
+    assert (ask.reply.error, other.reply.error) == (GONE, GONE)
+    assert talk.group().is_empty
+    assert not set_timers(talk)
+    assert not talk.coordinator.release().replies
+
+
+def test_the_classic_members_of_a_group_that_was_not_converted_keep_only_their_timers():
+    talk = Consumers()
+    classic_group(talk, 2)
+    before = set_timers(talk)
+    talk.enter("a")
+    assert talk.group().members.keys() > {"a"}
+    talk.fail(talk.last)
+    assert talk.state() == "Stable"
+    assert set_timers(talk) == before

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment, Subscriber, overlap, topic_ids
+from broker.coordinator.group.consumer.assignment_epochs import kept_epochs, with_granted
 from broker.coordinator.group.consumer.assignors import ASSIGNORS
 from broker.coordinator.group.consumer.group import NONE, ConsumerGroup, Owners
 from broker.coordinator.group.consumer.member import ConsumerMember, MemberState
@@ -172,7 +173,9 @@ def _next(
             revoking[topic_id] = partitions - still
         yield
     if revoking and (owned is None or overlap(owned, revoking)):
-        return member.moved(MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
+        since = yield from kept_epochs(member.since, member.assigned)
+        return member.moved(MemberState.UNREVOKED_PARTITIONS, epoch, kept, since, revoking)
+    since = yield from kept_epochs(member.since, kept)
     unreleased = False
     assigned = dict(kept)
     for topic_id, partitions in target.items():
@@ -182,9 +185,10 @@ def _next(
         unreleased = unreleased or len(free) < len(wanted)
         if free:
             assigned[topic_id] = known | free if known else free
+            since[topic_id] = with_granted(since.get(topic_id, target_epoch), known, free, target_epoch)
         yield
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
-    return member.moved(state, target_epoch, assigned)
+    return member.moved(state, target_epoch, assigned, since)
 
 
 def start_revocations(transition: Transition, group: ConsumerGroup) -> None:

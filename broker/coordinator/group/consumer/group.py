@@ -170,7 +170,7 @@ class ConsumerGroup(PartitionGroup[ConsumerMember, ConsumerTimers]):
         if known is None or known.topics != resolved.topics:
             self.subscribers.select(regex, resolved.topics)
 
-    def check_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_commit(self, request: CommitRequest, topics: Topics) -> ErrorCode:
         """Check an OffsetCommit; only an empty group accepts one from a client that is no member."""
         if request.generation_id < 0 and not self.members:
             return ErrorCode.NONE
@@ -179,9 +179,9 @@ class ConsumerGroup(PartitionGroup[ConsumerMember, ConsumerTimers]):
             return ErrorCode.UNKNOWN_MEMBER_ID
         if member.classic is None and not request.knows_member_epochs:
             return ErrorCode.UNSUPPORTED_VERSION
-        return self._check_epoch(member, request.generation_id)
+        return self._check_commit(member, request, topics)
 
-    def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_transactional_commit(self, request: CommitRequest, topics: Topics) -> ErrorCode:
         """Check a TxnOffsetCommit; one of a producer that states no member is accepted."""
         if request.generation_id < 0 and not self.members:
             return ErrorCode.NONE
@@ -190,7 +190,7 @@ class ConsumerGroup(PartitionGroup[ConsumerMember, ConsumerTimers]):
         member = self.members.get(request.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        error = self._check_epoch(member, request.generation_id)
+        error = self._check_commit(member, request, topics)
         return error if not error or request.knows_member_epochs else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
@@ -199,6 +199,17 @@ class ConsumerGroup(PartitionGroup[ConsumerMember, ConsumerTimers]):
             return ErrorCode.NONE
         member = self.members.get(member_id or "")
         return ErrorCode.UNKNOWN_MEMBER_ID if member is None else self._check_epoch(member, epoch)
+
+    def _check_commit(self, member: ConsumerMember, request: CommitRequest, topics: Topics) -> ErrorCode:
+        """Check the epoch of a commit: that of the member, or an earlier one in which it had all of the
+        partitions whose offsets it commits.
+        """
+        epoch = request.generation_id
+        is_earlier = epoch < member.epoch and all(
+            one.topic in topics and member.had_in(epoch, topics[one.topic].topic_id, one.partition)
+            for one in request.offsets
+        )
+        return ErrorCode.NONE if is_earlier else self._check_epoch(member, epoch)
 
     def _check_epoch(self, member: ConsumerMember, epoch: int) -> ErrorCode:
         if epoch == member.epoch:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.coordinator.group.consumer.assignment import Assignment, Topics, is_subset
+from broker.coordinator.group.consumer.assignment_epochs import same_epoch
 from broker.coordinator.group.consumer.epochs import add_expressions, advance
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.consumer.member import LEAVES_FOR_NOW, ConsumerMember, MemberState
@@ -113,7 +114,8 @@ def leaving_member(group: ConsumerGroup, request: ConsumerHeartbeatRequest) -> C
 def leave_for_now(transition: Transition, group: ConsumerGroup, member: ConsumerMember) -> Steps[None]:
     """A static member leaves and keeps its partitions until its session expires."""
     transition.keep(group)
-    left = replace(member, epoch=LEAVES_FOR_NOW, revoking={})
+    since = yield from same_epoch(member.assigned, 0)
+    left = replace(member, epoch=LEAVES_FOR_NOW, revoking={}, since=since)
     group.put(left)
     transition.timers.cancel(group.timers_of(member.member_id).rebalance)
     transition.record((yield from group.current_record(left)))

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.coordinator.group.consumer.assignment import NO_PARTITIONS, Assignment
+from broker.coordinator.group.consumer.assignment_epochs import NO_EPOCHS, AssignmentEpochs, epoch_of
 from broker.coordinator.group.modern_group import JOINS, MemberTimers, bytes_of
 from broker.coordinator.group.timers import GroupTimer, TimerKind
 
@@ -35,8 +36,9 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     """A member and its current assignment.
 
     `topics` are the subscribed names, sorted; `regex` is a subscribed regular expression, None or "" without
-    one. `assigned` are the partitions that it may use, `revoking` those that it still has to give up.
-    `classic` is set if the member uses the classic protocol.
+    one. `assigned` are the partitions that it may use, `revoking` those that it still has to give up, and
+    `since` the epochs in which it received all of these. `classic` is set if the member uses the classic
+    protocol.
     """
 
     member_id: str
@@ -54,6 +56,7 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     state: MemberState = MemberState.STABLE
     assigned: Assignment = NO_PARTITIONS
     revoking: Assignment = NO_PARTITIONS
+    since: AssignmentEpochs = NO_EPOCHS
 
     @property
     def size(self) -> int:
@@ -77,17 +80,35 @@ class ConsumerMember(msgspec.Struct, frozen=True):
             state=MemberState.STABLE,
             assigned=NO_PARTITIONS,
             revoking=NO_PARTITIONS,
+            since=NO_EPOCHS,
         )
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
+    def had_in(self, epoch: int, topic_id: bytes, partition: int) -> bool:
+        """Return whether the member has the partition, and had it in an earlier epoch."""
+        return any(partition in some.get(topic_id, ()) for some in (self.assigned, self.revoking)) and (
+            epoch >= epoch_of(self.since, topic_id, partition)
+        )
+
     def moved(
-        self, state: MemberState, epoch: int, assigned: Assignment, revoking: Assignment = NO_PARTITIONS
+        self,
+        state: MemberState,
+        epoch: int,
+        assigned: Assignment,
+        since: AssignmentEpochs,
+        revoking: Assignment = NO_PARTITIONS,
     ) -> "ConsumerMember":
         """Return the member in its next state. It keeps its epoch as the previous one."""
         return replace(
-            self, state=state, epoch=epoch, previous_epoch=self.epoch, assigned=assigned, revoking=revoking
+            self,
+            state=state,
+            epoch=epoch,
+            previous_epoch=self.epoch,
+            assigned=assigned,
+            revoking=revoking,
+            since=since,
         )
 
 

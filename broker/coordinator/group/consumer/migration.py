@@ -15,6 +15,7 @@ from broker.coordinator.group import rebalance
 from broker.coordinator.group.any_group import GroupsById
 from broker.coordinator.group.consumer import classic_members
 from broker.coordinator.group.consumer.assignment import Assignment
+from broker.coordinator.group.consumer.assignment_epochs import same_epoch
 from broker.coordinator.group.consumer.embedded import (
     read_assignment,
     read_subscription,
@@ -183,6 +184,7 @@ def _consumer_member(
         epoch=classic.generation_id,
         previous_epoch=classic.generation_id,
         assigned=assigned,
+        since=(yield from same_epoch(assigned, classic.generation_id)),
     )
 
 

@@ -6,12 +6,14 @@ The records of a member may have thousands of topics, and are encoded in steps.
 ConsumerGroupPartitionMetadata, which Kafka 4.0 wrote, has no meaning here; it goes with its group.
 """
 
-from struct import Struct
+from struct import Struct, pack
 from typing import Final
 
 from msgspec.structs import replace
 
 from broker.common.slices import Steps, sorted_in_steps
+from broker.coordinator.group.consumer.assignment import Assignment
+from broker.coordinator.group.consumer.assignment_epochs import AssignmentEpochs, of_topic
 from broker.coordinator.group.consumer.member import (
     ClassicProtocols,
     ConsumerMember,
@@ -23,11 +25,10 @@ from broker.coordinator.group.records import (
     NO_TAGS,
     KeyType,
     ModernKey,
-    assignment,
-    decode_assignment,
     encode_key,
     epoch_value,
     head,
+    indexes,
     string,
     strings,
     value_of,
@@ -38,6 +39,7 @@ _INT8, _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "bhiq")
 
 _METADATA_HASH: Final = 0
 _CLASSIC_MEMBER: Final = 0
+_EPOCHS: Final = 0
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
@@ -73,8 +75,8 @@ def current_record(group_id: str, member: ConsumerMember) -> Steps[Record]:
             _INT32.pack(member.epoch),
             _INT32.pack(member.previous_epoch),
             _INT8.pack(member.state),
-            (yield from assignment(member.assigned)),
-            (yield from assignment(member.revoking)),
+            (yield from _with_epochs(member.assigned, member.since)),
+            (yield from _with_epochs(member.revoking, member.since)),
             NO_TAGS,
         )
     )
@@ -124,14 +126,55 @@ def decode_current(member: ConsumerMember, value: bytes) -> ConsumerMember:
     reader = value_of(value)
     epoch, previous_epoch = reader.integer(_INT32), reader.integer(_INT32)
     number = reader.integer(_INT8)
+    since: dict[bytes, dict[int, int]] = {}
+    assigned, revoking = _decode_with_epochs(reader, epoch, since), _decode_with_epochs(reader, epoch, since)
     return replace(
         member,
         epoch=epoch,
         previous_epoch=previous_epoch,
         state=MemberState(number) if number in MemberState.__members__.values() else MemberState.UNKNOWN,
-        assigned=decode_assignment(reader),
-        revoking=decode_assignment(reader),
+        assigned=assigned,
+        revoking=revoking,
+        since={topic_id: of_topic(by_partition) for topic_id, by_partition in since.items()},
     )
+
+
+def _with_epochs(partitions: Assignment, since: AssignmentEpochs) -> Steps[bytes]:
+    """Encode partitions by topic id, with the epochs in which they were received."""
+    parts = [varint(len(partitions) + 1)]
+    for topic_id, some in partitions.items():
+        known = since[topic_id]
+        epochs = [known] * len(some) if isinstance(known, int) else [known[at] for at in sorted(some)]
+        content = varint(len(epochs) + 1) + pack(f">{len(epochs)}i", *epochs)
+        tagged = varint(1) + varint(_EPOCHS) + varint(len(content)) + content
+        parts += (topic_id, indexes(some), tagged)
+        yield
+    return b"".join(parts)
+
+
+def _decode_with_epochs(
+    reader: FlexibleFields, member_epoch: int, since: dict[bytes, dict[int, int]]
+) -> Assignment:
+    """Decode partitions, and add the epochs in which they were received to `since`. Without epochs they have
+    that of the member, as in Kafka.
+    """
+    found = {}
+    for _ in range(reader.count()):
+        topic_id = reader.take(16)
+        partitions = [reader.integer(_INT32) for _ in range(reader.count())]
+        content = reader.tagged().get(_EPOCHS)
+        epochs = [] if content is None else _decode_integers(FlexibleFields(content))
+        if len(epochs) != len(partitions):
+            epochs = [member_epoch] * len(partitions)
+        if partitions:
+            found[topic_id] = frozenset(partitions)
+            since.setdefault(topic_id, {}).update(zip(partitions, epochs, strict=True))
+    return found
+
+
+def _decode_integers(reader: FlexibleFields) -> list[int]:
+    count = reader.varint() - 1  # null is allowed
+    return [reader.integer(_INT32) for _ in range(max(count, 0))]
 
 
 def decode_expression(value: bytes) -> ResolvedExpression:

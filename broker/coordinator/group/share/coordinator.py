@@ -163,7 +163,7 @@ class ShareCoordinator:
         def changed_states(transition: Transition, groups: GroupsById) -> Steps[Mapping[bytes, str]]:
             if creates and group_id not in groups:
                 group = heartbeat.new_group(transition, groups, group_id)
-                yield from bump_if_changed(transition, group, is_bumped=True)
+                yield from bump_if_changed(transition, group, is_bumped=True, counts=False)
             else:
                 group = group_of_type(groups, group_id, ShareGroup)
             if is_empty and group.members:

@@ -123,11 +123,11 @@ class ShareGroup(PartitionGroup[ShareMember, MemberTimers]):
     def mark_checked(self, topics: Topics) -> None:
         self._checked = self._facts(topics)
 
-    def check_commit(self, _request: CommitRequest) -> ErrorCode:
+    def check_commit(self, _request: CommitRequest, _topics: Topics) -> ErrorCode:
         """Refuse an OffsetCommit: a share group has no committed offsets."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
-    def check_transactional_commit(self, _request: CommitRequest) -> ErrorCode:
+    def check_transactional_commit(self, _request: CommitRequest, _topics: Topics) -> ErrorCode:
         """Refuse a TxnOffsetCommit."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 

@@ -171,4 +171,4 @@ def _begin_states(transition: Transition, group: ShareGroup) -> Steps[None]:
 def remove_members(transition: Transition, group: ShareGroup, member_ids: Iterable[str]) -> Steps[None]:
     """Remove members, and begin an epoch. Pauses for each member, and after a few topics."""
     yield from drop_members(transition, group, member_ids)
-    yield from bump_if_changed(transition, group, is_bumped=True)
+    yield from bump_if_changed(transition, group, is_bumped=True, counts=False)

@@ -23,7 +23,7 @@ from broker.coordinator.group.modern_changes import group_of_type
 from broker.coordinator.group.modern_group import LEAVES
 from broker.coordinator.group.streams import heartbeat
 from broker.coordinator.group.streams.assignor import TaskSets
-from broker.coordinator.group.streams.configured import ConfiguredTopology
+from broker.coordinator.group.streams.configured import ConfiguredTopology, configure
 from broker.coordinator.group.streams.group import StreamsGroup
 from broker.coordinator.group.streams.member import LEAVES_FOR_NOW, RestoredOffsets, StreamsMember
 from broker.coordinator.group.streams.status import Status
@@ -61,13 +61,15 @@ class StreamsCoordinator:
             request, token, now, self._is_large, partial(self._beat, request), StreamsHeartbeatReply
         )
 
-    def described(self, group_id: str) -> DescribedStreamsGroup:
-        """Handle StreamsGroupDescribe for one group."""
+    def described(self, group_id: str) -> Steps[DescribedStreamsGroup]:
+        """Handle StreamsGroupDescribe for one group. Pauses where its topology is configured for it."""
         try:
             group = group_of_type(self._groups.by_id, group_id, StreamsGroup)
         except ApiError as error:
             return DescribedStreamsGroup(error.code, group_id, message=error.message)
         configured = group.configured
+        if configured is None and group.topology is not None:
+            configured = yield from self._configured(group.topology.topology)
         return DescribedStreamsGroup(
             ErrorCode.NONE,
             group_id,
@@ -79,9 +81,16 @@ class StreamsCoordinator:
             configured if configured is not None and configured.is_ready else None,
             tuple(group.members.values()),
             dict(group.targets),
-            dict(group.task_offsets),
+            group.task_offsets,
             status=None if configured is None else configured.error,
         )
+
+    def _configured(self, topology: Topology) -> Steps[ConfiguredTopology | None]:
+        """Configure a topology that only a description uses; None if no topics suit it."""
+        try:
+            return (yield from configure(topology, self._groups.topics, 0))
+        except ApiError:
+            return None
 
     def _is_large(self, request: StreamsHeartbeatRequest) -> bool:
         """Check a heartbeat, and return whether its change is too much for one piece. Raises ApiError."""

@@ -6,6 +6,7 @@ Used by the transitions of this package.
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 from broker.common.errors import ErrorCode
@@ -43,6 +44,9 @@ STREAMS_PROTOCOL_TYPE: Final = "streams"
 
 FIRST_EPOCH: Final = 1
 """The epoch of a new group, and of its target assignment."""
+
+
+NO_MEMBER_OFFSETS: Final[Mapping[str, RestoredOffsets]] = MappingProxyType({})
 
 
 class StreamsGroupState(Enum):
@@ -99,6 +103,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
 
     With `is_delayed`, the first assignment waits for `initial_timer`. `task_offsets`, `endpoint_epoch`,
     `endpoints` and `shutdown_member`, the member that asks all others to shut down, are not stored.
+    `task_offsets` is replaced and never modified; in a copy, `offsets_before` are those of the group.
     """
 
     type = STREAMS
@@ -123,6 +128,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         "failed_epoch",
         "initial_timer",
         "is_delayed",
+        "offsets_before",
         "owners",
         "shutdown_member",
         "static_ids",
@@ -145,7 +151,8 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         self.owners = TaskOwners()
         self.initial_timer = GroupTimer(TimerKind.INITIAL, group_id)
         self.is_delayed = False
-        self.task_offsets: dict[str, RestoredOffsets] = {}
+        self.task_offsets = NO_MEMBER_OFFSETS
+        self.offsets_before = NO_MEMBER_OFFSETS
         self.shutdown_member: str | None = None
         self.endpoint_epoch = 0
         self.endpoints: dict[str, EndpointPartitions] = {}
@@ -155,8 +162,33 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         for name in StreamsGroup.__slots__:
             setattr(other, name, getattr(self, name))
         other.static_ids, other.owners = dict(self.static_ids), self.owners.copy()
-        other.task_offsets, other.endpoints = dict(self.task_offsets), dict(self.endpoints)
+        other.endpoints = dict(self.endpoints)
         return other
+
+    def isolated(self) -> Self:
+        other = super().isolated()
+        other.offsets_before = self.task_offsets
+        return other
+
+    def adopt(self, other: object) -> None:
+        """Take over the state of a copy, and keep what members have told since it was made: their offsets,
+        and that all shall shut down.
+        """
+        assert isinstance(other, StreamsGroup)
+        told, shutdown_member = self.task_offsets, self.shutdown_member
+        super().adopt(other)
+        before, self.offsets_before = other.offsets_before, NO_MEMBER_OFFSETS
+        if told is not before:
+            newer = {
+                member_id: offsets
+                for member_id, offsets in told.items()
+                if member_id in self.members
+                and offsets is not before.get(member_id)
+                and self.task_offsets.get(member_id) is before.get(member_id)
+            }
+            self.task_offsets = {**self.task_offsets, **newer}
+        if self.members and self.shutdown_member is None:
+            self.shutdown_member = shutdown_member
 
     @property
     def is_obsolete(self) -> bool:
@@ -220,7 +252,8 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         yield from super().remove(member_id)
         yield from self._own(member, None)
         self._forget_instance(member)
-        self.task_offsets.pop(member_id, None)
+        if member_id in self.task_offsets:
+            self.task_offsets = {each: of for each, of in self.task_offsets.items() if each != member_id}
         self.endpoints.pop(member_id, None)
         if not self.members:
             self.shutdown_member = None
@@ -242,6 +275,10 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
     def offsets_of(self, member_id: str) -> RestoredOffsets:
         """Return how far the state of a member's tasks is restored."""
         return self.task_offsets.get(member_id, NOTHING_RESTORED)
+
+    def keep_offsets(self, member_id: str, offsets: RestoredOffsets) -> None:
+        """Keep what a member has told."""
+        self.task_offsets = {**self.task_offsets, member_id: offsets}
 
     def endpoint_partitions(self, topics: Topics) -> Steps[list[tuple[Endpoint, EndpointPartitions]]]:
         """Return where the tasks of the members with an endpoint are."""
@@ -282,6 +319,11 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         """Return a hash of the topics that the topology needs, and that exist."""
         return metadata_hash(topology.required, topics)
 
+    def drop_configured(self) -> None:
+        """Drop what the topology and the topics make again."""
+        self.configured = self.known_topics = None
+        self.endpoints = {}
+
     def begin_epoch(
         self, metadata_hash: int, validated_epoch: int, configs: tuple[tuple[str, str], ...]
     ) -> None:
@@ -290,7 +332,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
 
     # Offsets
 
-    def check_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_commit(self, request: CommitRequest, _topics: Topics) -> ErrorCode:
         """Check an OffsetCommit; only an empty group accepts one from a client that is no member."""
         if request.generation_id < 0 and not self.members:
             return ErrorCode.NONE
@@ -302,7 +344,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
         is_allowed = self._may_commit(member, request)
         return ErrorCode.NONE if is_allowed else ErrorCode.STALE_MEMBER_EPOCH
 
-    def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
+    def check_transactional_commit(self, request: CommitRequest, _topics: Topics) -> ErrorCode:
         """Check a TxnOffsetCommit."""
         epoch, member_id = request.generation_id, request.member_id
         is_anonymous = epoch == -1 and not member_id and request.instance_id is None

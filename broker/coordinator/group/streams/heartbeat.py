@@ -48,7 +48,7 @@ from broker.coordinator.group.streams.reconciliation import reconciled
 from broker.coordinator.group.streams.records import NO_TOPOLOGY_EPOCH
 from broker.coordinator.group.streams.status import Status, StatusCode
 from broker.coordinator.group.streams.tasks import NO_MEMBER_TASKS, is_subset
-from broker.coordinator.group.streams.topology import Topology
+from broker.coordinator.group.streams.topology import Topology, is_same
 from broker.coordinator.group.timers import GroupTimer
 from broker.coordinator.group.transition import Transition
 
@@ -147,9 +147,8 @@ def beat(
     validated_epoch = topology.epoch if configured.is_ready else NO_TOPOLOGY_EPOCH
     facts = metadata_hash, validated_epoch, settings.assignment_configs
     if is_bumped or facts != (group.metadata_hash, group.validated_epoch, group.configs):
-        transition.keep(group)
-        group.begin_epoch(*facts)
-        transition.record(group.epoch_record())
+        _begin_epoch(transition, group, *facts)
+        transition.effects.rebalances.append(group.type)
     if was_empty and settings.initial_delay_ms > 0 and not group.is_delayed:
         group.is_delayed = True
         transition.set_timer(group.initial_timer, settings.initial_delay_ms)
@@ -207,9 +206,9 @@ def remove_members(transition: Transition, group: StreamsGroup, member_ids: Iter
     member.
     """
     yield from drop_members(transition, group, member_ids)
-    group.begin_epoch(group.metadata_hash, group.validated_epoch, group.configs)
-    transition.record(group.epoch_record())
+    _begin_epoch(transition, group, group.metadata_hash, group.validated_epoch, group.configs)
     if not group.members:
+        group.drop_configured()
         group.assigned_wall_ms = 0
         group.set_targets({}, group.epoch)
         transition.record(group.target_epoch_record())
@@ -237,6 +236,19 @@ def resume_timers(transition: Transition, group: StreamsGroup, settings: Streams
         is_timed = group.timers_of(member.member_id).rebalance.at_ms is not None
         if member.state is MemberState.UNREVOKED_TASKS and not is_timed:
             _time_revocation(transition, group, member)
+
+
+def _begin_epoch(
+    transition: Transition,
+    group: StreamsGroup,
+    metadata_hash: int,
+    validated_epoch: int,
+    configs: tuple[tuple[str, str], ...],
+) -> None:
+    """Begin an epoch of the group. A later heartbeat computes the assignment."""
+    transition.keep(group)
+    group.begin_epoch(metadata_hash, validated_epoch, configs)
+    transition.record(group.epoch_record())
 
 
 def _member(
@@ -316,17 +328,9 @@ def _topology(group: StreamsGroup, topology: Topology | None) -> Steps[StatedTop
         return known
     if known is None:
         return (yield from stated(topology))
-    if known.epoch <= topology.epoch and not _is_same(known.topology, topology):
+    if known.epoch <= topology.epoch and not (yield from is_same(known.topology, topology)):
         raise invalid("Topology updates are not supported yet.")
     return known
-
-
-def _is_same(one: Topology, other: Topology) -> bool:
-    """Return whether the topologies are the same, with their subtopologies in any order."""
-    if one == other:
-        return True
-    subtopologies = [{each.subtopology_id: each for each in some.subtopologies} for some in (one, other)]
-    return one.epoch == other.epoch and subtopologies[0] == subtopologies[1]
 
 
 def _configured(
@@ -414,7 +418,7 @@ def _keep_offsets(
     stated = sum(map(len, offsets.values())) + sum(map(len, end_offsets.values()))
     if stated * max(len(group.members), 1) > MOST_OFFSETS:
         return
-    group.task_offsets[request.member_id] = RestoredOffsets(offsets, end_offsets)
+    group.keep_offsets(request.member_id, RestoredOffsets(offsets, end_offsets))
 
 
 def _existing(offsets: TaskOffsets, configured: ConfiguredTopology) -> Steps[TaskOffsets]:

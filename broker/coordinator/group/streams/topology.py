@@ -5,13 +5,13 @@ A topology consists of subtopologies, each of which reads source topics. Interna
 (Kafka: StreamsTopology, the checks of KafkaApis and of GroupCoordinatorService)
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import Steps
+from broker.common.slices import SLICE, Steps
 from broker.metadata.image import INTERNAL_TOPICS, name_problem
 
 
@@ -151,6 +151,44 @@ def _check_subtopology(subtopology: Subtopology) -> Steps[None]:
                     )
                 yield
         yield
+
+
+def is_same(one: Topology, other: Topology) -> Steps[bool]:
+    """Return whether the topologies are the same, with their subtopologies in any order."""
+    if one.epoch != other.epoch or len(one.subtopologies) != len(other.subtopologies):
+        return False
+    by_id = {}
+    for each in one.subtopologies:
+        by_id[each.subtopology_id] = each
+        yield
+    in_order = []
+    for each in other.subtopologies:
+        found = by_id.pop(each.subtopology_id, None)
+        if found is None:
+            return False
+        in_order.append(found)
+        yield
+    return (yield from _are_same(in_order, other.subtopologies))
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> Steps[bool]:
+    """Return whether the elements are the same. One may have thousands of names."""
+    if len(some) != len(others):
+        return False
+    if not some or not isinstance(some[0], msgspec.Struct):
+        for at in range(0, len(some), SLICE):
+            if some[at : at + SLICE] != others[at : at + SLICE]:
+                return False
+            yield
+        return True
+    for one, other in zip(some, others, strict=True):
+        for name in one.__struct_fields__:
+            mine, its = getattr(one, name), getattr(other, name)
+            same = (yield from _are_same(mine, its)) if isinstance(mine, tuple) else mine == its
+            if not same:
+                return False
+        yield
+    return True
 
 
 def required_topics(topology: Topology) -> Steps[frozenset[str]]:

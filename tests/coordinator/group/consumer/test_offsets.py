@@ -3,31 +3,110 @@
 import pytest
 
 from broker.common.errors import ErrorCode
+from broker.coordinator.group.consumer.assignment import ClusterTopics
 from broker.coordinator.group.messages import CommitRequest, OffsetToCommit
-from tests.coordinator.group.consumer.consumers import Consumer, settle
+from tests.coordinator.group.consumer.consumers import Consumer, Topic, settle, topic_id
 from tests.coordinator.group.conversation import Ask
 
 NONE, STALE, UNKNOWN = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize(
-    ("member_id", "epoch", "error"),
-    [
-        ("a", 1, STALE),
-        ("a", 2, NONE),
-        ("a", 3, STALE),
-        ("a", -1, STALE),
-        ("c", 2, UNKNOWN),
-        ("", -1, UNKNOWN),
-    ],
-)
-def test_a_member_commits_with_its_epoch(talk, member_id, epoch, error):
+def two(talk):
+    """Members of epoch 2: `a` has had its partitions, 0 and 1, since epoch 1, and `b` its own since 2."""
     a, b = Consumer(talk, "a"), Consumer(talk, "b")
     a.enter()
+    a.revoke()
     b.enter()
     settle(a, b)
-    assert talk.commit(member_id, epoch) == [error]
-    assert talk.committed() == (42 if error is NONE else None)
+    assert (a.owned, b.owned) == ({"t": {0, 1}}, {"t": {2, 3}})
+    return a, b
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "partition", "error"),
+    [
+        ("a", 0, 0, STALE),
+        ("a", 1, 0, NONE),
+        ("a", 2, 0, NONE),
+        ("a", 3, 0, STALE),
+        ("a", -1, 0, STALE),
+        ("a", 1, 2, STALE),
+        ("a", 2, 2, NONE),
+        ("b", 1, 2, STALE),
+        ("b", 2, 2, NONE),
+        ("c", 2, 0, UNKNOWN),
+        ("", -1, 0, UNKNOWN),
+    ],
+)
+def test_a_member_commits_what_it_has_had_since_its_epoch(talk, member_id, epoch, partition, error):
+    two(talk)
+    assert talk.commit(member_id, epoch, OffsetToCommit("t", partition, 42)) == [error]
+    assert talk.committed("t", partition) == (42 if error is NONE else None)
+
+
+def test_one_offset_of_another_member_refuses_all(talk):
+    two(talk)
+    assert talk.commit("a", 1, OffsetToCommit("t", 0, 5), OffsetToCommit("t", 2, 5)) == [STALE, STALE]
+    assert talk.commit("a", 1, OffsetToCommit("t", 0, 5), OffsetToCommit("u", 0, 5)) == [STALE, STALE]
+    assert talk.commit("a", 1, OffsetToCommit("t", 0, 5), OffsetToCommit("t", 1, 5)) == [NONE, NONE]
+
+
+def test_a_member_commits_what_it_still_has_to_give_up(talk):
+    a, b = Consumer(talk, "a"), Consumer(talk, "b")
+    a.enter()
+    a.revoke()
+    b.enter()
+    a.beat()
+    talk.enter("c")
+    assert talk.group().members["a"].revoking == {topic_id("t"): {2, 3}}
+    assert talk.commit("a", 1, OffsetToCommit("t", 3, 5)) == [NONE]
+
+
+def test_a_partition_that_comes_back_counts_from_then_on(talk):
+    a, b = two(talk)
+    b.leave()
+    settle(a)
+    epoch = a.epoch
+    assert talk.group().members["a"].since == {topic_id("t"): {0: 1, 1: 1, 2: epoch, 3: epoch}}
+    assert talk.commit("a", epoch - 1, OffsetToCommit("t", 0, 5)) == [NONE]
+    assert talk.commit("a", epoch - 1, OffsetToCommit("t", 2, 5)) == [STALE]
+    assert talk.commit("a", epoch, OffsetToCommit("t", 2, 5)) == [NONE]
+    assert talk.reborn().snapshot() == talk.snapshot()
+
+
+def test_a_topic_of_the_same_name_is_another_one(talk):
+    two(talk)
+    by_name = {"t": Topic("t", topic_id("t", 1), 4)}
+    talk.topics = ClusterTopics(by_name, talk.topics.version + 1)
+    assert talk.commit("a", 1) == [STALE]
+
+
+def test_a_static_member_that_came_back_commits_with_any_epoch_of_its_partitions(talk):
+    """They count from epoch 0 on, as in Kafka."""
+    a = Consumer(talk, "a", instance_id="i")
+    a.enter()
+    a.revoke()
+    a.beat()
+    talk.beat("a", -2, instance_id="i")
+    assert talk.group().members["a"].since == {topic_id("t"): 0}
+    again = Consumer(talk, "x", instance_id="i")
+    again.enter()
+    assert talk.group().members["x"].since == {topic_id("t"): 0}
+    assert talk.commit("x", 0) == [NONE]
+    assert talk.commit("a", 0) == [UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "partition", "error"), [(0, 0, STALE), (1, 0, NONE), (1, 2, STALE), (2, 2, NONE), (3, 0, STALE)]
+)
+@pytest.mark.parametrize("knows", [False, True])
+def test_a_transaction_commits_as_a_member_does(talk, epoch, partition, error, knows):
+    two(talk)
+    offsets = (OffsetToCommit("t", partition, 1),)
+    request = CommitRequest("g", epoch, "a", None, offsets, knows_member_epochs=knows)
+    ask = Ask()
+    talk._take(talk.coordinator.offsets.commit_in_transaction(request, ask, talk.now))
+    assert ask.reply.errors == (ErrorCode.ILLEGAL_GENERATION if error is STALE and not knows else error,)
 
 
 def test_anybody_commits_to_an_empty_group(talk):

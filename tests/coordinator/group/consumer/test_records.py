@@ -36,7 +36,7 @@ from broker.coordinator.group.records import (
 from broker.records.stored_fields import UnreadableRecord
 from tests.coordinator.group.consumer.consumers import Consumer, Consumers, settle, topic_id
 
-T = topic_id("t")
+T, U = topic_id("t"), topic_id("u")
 MEMBER = ConsumerMember(
     "m",
     "i",
@@ -49,7 +49,9 @@ MEMBER = ConsumerMember(
     "range",
     ClassicProtocols(7, (("range", b"\x01\x02"),)),
 )
-REVOKING = MEMBER.moved(MemberState.UNREVOKED_PARTITIONS, 9, {T: frozenset({1})}, {T: frozenset({0})})
+REVOKING = MEMBER.moved(
+    MemberState.UNREVOKED_PARTITIONS, 9, {T: frozenset({1})}, {T: {0: 4, 1: 5}}, {T: frozenset({0})}
+)
 
 
 def group() -> ConsumerGroup:
@@ -76,7 +78,8 @@ RECORDS = [
     (
         run_through(current_record("g", REVOKING)),
         "0008 0001 67 0001 6d",
-        f"0000 00000009 00000000 01 02 {T.hex()} 02 00000001 00 02 {T.hex()} 02 00000000 00 00",
+        f"0000 00000009 00000000 01 02 {T.hex()} 02 00000001 01 00 05 02 00000005"
+        f" 02 {T.hex()} 02 00000000 01 00 05 02 00000004 00",
     ),
     (
         run_through(expression_record("g", "x.*", ResolvedExpression(frozenset({"xb", "xa"}), 4, 5))),
@@ -106,6 +109,22 @@ def test_records_are_read_as_they_were_written():
 
 def test_an_epoch_of_kafka_4_0_has_no_hash():
     assert decode_epoch(bytes.fromhex("0000 00000003 00")) == (3, 0)
+
+
+@pytest.mark.parametrize("tags", ["00", "01 00 01 00", "01 00 05 02 00000005"], ids=["none", "null", "one"])
+def test_partitions_without_their_epochs_have_that_of_the_member(tags):
+    """Brokers before Kafka 4.3 wrote none."""
+    value = f"0000 00000009 00000000 00 02 {T.hex()} 03 00000000 00000001 {tags} 01 00"
+    stored = decode_current(MEMBER, bytes.fromhex(value))
+    assert (stored.assigned, stored.since) == ({T: frozenset({0, 1})}, {T: 9})
+
+
+def test_partitions_of_several_epochs_are_read_as_they_were_written():
+    member = MEMBER.moved(
+        MemberState.STABLE, 9, {T: frozenset({3, 1, 2}), U: frozenset({0, 1})}, {T: {1: 9, 2: 7, 3: 8}, U: 9}
+    )
+    _, value = run_through(current_record("g", member))
+    assert decode_current(MEMBER, value) == member
 
 
 def test_an_unknown_state_of_a_member_is_kept_as_unknown():
@@ -213,7 +232,7 @@ def test_two_stored_owners_of_a_partition_end_with_one(talk, caplog):
     damaged = [
         *talk.records,
         run_through(
-            current_record("g", ConsumerMember("z").moved(MemberState.STABLE, 1, {T: frozenset({0})}))
+            current_record("g", ConsumerMember("z").moved(MemberState.STABLE, 1, {T: frozenset({0})}, {T: 1}))
         ),
     ]
     again = Consumers()

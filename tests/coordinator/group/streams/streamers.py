@@ -92,7 +92,7 @@ class Streamers(Conversation):
         return found
 
     def described(self, group_id: str = "g") -> DescribedStreamsGroup:
-        return self.coordinator.streams.described(group_id)
+        return run_through(self.coordinator.streams.described(group_id))
 
     def assigned(self, group_id: str = "g") -> dict[str, TaskSets]:
         """Return the assigned tasks by member."""

@@ -439,6 +439,36 @@ def test_the_last_member_leaves_an_empty_group(talk):
     assert talk.enter("b").epoch == 4
 
 
+@pytest.mark.parametrize("expires", [True, False])
+def test_an_empty_group_keeps_only_what_cannot_be_made_again(talk, expires):
+    talk.enter("a", endpoint=Endpoint("a", 1), endpoint_epoch=-1)
+    before = talk.described()
+    if expires:
+        talk.wait(SESSION_MS)
+    else:
+        talk.beat("a", -1)
+    group = talk.group()
+    assert (group.configured, group.known_topics, group.endpoints) == (None, None, {})
+    after = talk.described()
+    assert (after.state, after.topology, after.status) == ("Empty", COUNTS, None)
+    assert after.configured.subtopologies == before.configured.subtopologies
+    assert group.configured is None
+    facts = group.metadata_hash, group.validated_epoch
+    assert talk.enter("b").epoch == 4
+    assert (group.metadata_hash, group.validated_epoch) == facts
+    assert group.configured.subtopologies == before.configured.subtopologies
+
+
+def test_an_empty_group_is_described_with_the_topics_that_there_are(talk):
+    talk.enter("a")
+    talk.beat("a", -1)
+    talk.set_topics(t=4)
+    described = talk.described()
+    assert (described.configured, described.status.code) == (None, StatusCode.MISSING_INTERNAL_TOPICS)
+    talk.set_topics(t=5, **{"app-counts-changelog": 5})
+    assert talk.described().configured.subtopologies["0"].number_of_tasks == 5
+
+
 def test_a_static_member_comes_back_to_its_tasks(talk):
     a, b = Thread(talk, "a", instance_id="i"), Thread(talk, "b")
     a.enter()

@@ -220,16 +220,16 @@ def test_an_empty_group_takes_offsets_of_anybody(talk):
 def test_a_transaction_commits_as_a_member_does(talk, member_id, epoch, error):
     two(talk)
     request = CommitRequest("g", epoch, member_id, None, (OffsetToCommit("t", 0, 5),))
-    assert talk.group().check_transactional_commit(request) is error
+    assert talk.group().check_transactional_commit(request, {}) is error
     before = replace(request, knows_member_epochs=False)
     told = ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
-    assert talk.group().check_transactional_commit(before) is told
+    assert talk.group().check_transactional_commit(before, {}) is told
 
 
 def test_a_client_that_knows_no_member_epochs_cannot_commit(talk):
     talk.enter("a")
     request = CommitRequest("g", 2, "a", None, (OffsetToCommit("t", 0, 5),), knows_member_epochs=False)
-    assert talk.group().check_commit(request) is ErrorCode.UNSUPPORTED_VERSION
+    assert talk.group().check_commit(request, {}) is ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize(

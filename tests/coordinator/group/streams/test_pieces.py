@@ -269,6 +269,49 @@ def test_a_change_begins_anew_if_the_group_has_changed_meanwhile():
     assert talk.reborn().snapshot() == talk.snapshot()
 
 
+def told(talk: Streamers) -> dict[str, int]:
+    """Return the offset of the first task that each member has told."""
+    return {each: restored.offsets["0000"][0] for each, restored in talk.group().task_offsets.items()}
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_members_tell_during_a_change_is_kept(leaves: bool) -> None:
+    """Their heartbeats have one piece and no records. The change is another member's."""
+    talk = crowded()
+    threads = [Thread(talk, each, topology=Topology(0, DEEP.subtopologies[:200])) for each in "abc"]
+    for number, each in enumerate(threads):
+        each.enter(task_offsets={"0000": {0: number}})
+    settle(*threads)
+    epoch = threads[0].epoch
+    stated = {"task_offsets": {"0000": {0: 10}}, "endpoint_epoch": -1}
+    ask, steps = talk.begin("a", -1) if leaves else talk.begin("a", epoch, **stated)
+    while not talk.coordinator.groups.changing:
+        next(steps)
+    talk.beat("b", epoch, task_offsets={"0000": {0: 11}})
+    talk.beat("c", epoch, shuts_down=True)
+    assert talk.last.records == []
+    assert talk.end(ask, steps).error is ErrorCode.NONE
+    assert told(talk) == {"b": 11, "c": 2} | ({} if leaves else {"a": 10})
+    assert talk.group().shutdown_member == "c"
+
+
+def test_a_member_that_leaves_during_a_change_is_forgotten() -> None:
+    talk = crowded()
+    threads = [Thread(talk, each, topology=Topology(0, DEEP.subtopologies[:200])) for each in "ab"]
+    for each in threads:
+        each.enter(task_offsets={"0000": {0: 1}})
+    settle(*threads)
+    ask, steps = talk.begin("a", -1)
+    while not talk.coordinator.groups.changing:
+        next(steps)
+    talk.beat("a", threads[0].epoch, task_offsets={"0000": {0: 2}})
+    talk.beat("b", threads[1].epoch, shuts_down=True)
+    assert talk.end(ask, steps).error is ErrorCode.NONE
+    assert told(talk) == {"b": 1}
+    talk.beat("b", -1)
+    assert talk.group().shutdown_member is None
+
+
 def test_a_large_change_that_cannot_be_written_is_undone():
     talk = crowded()
     entering(talk, "a", DEEP)

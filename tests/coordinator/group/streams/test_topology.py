@@ -1,15 +1,17 @@
 """What Kafka refuses of a stated topology, in its words, and what it would fail on later."""
 
 import pytest
+from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
-from broker.common.slices import run_through
+from broker.common.slices import SLICE, run_through
 from broker.coordinator.group.streams.topology import (
     CopartitionGroup,
     Subtopology,
     TopicInfo,
     Topology,
     check,
+    is_same,
     required_topics,
     size_of,
 )
@@ -162,3 +164,52 @@ def test_a_size_counts_each_byte_and_each_element():
     assert size(source_topic_regex=("abc",)) == size(repartition_sink_topics=("abc",))
     assert size(copartition_groups=(CopartitionGroup((0,), (1,), (2,)),)) == 4 * 16
     assert size(state_changelog_topics=(TopicInfo("c", configs=(("k", "vv"),)),)) == 3 * 16 + 4
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (topology(FULL, Subtopology("1", ("t",))), True),
+        (topology(Subtopology("1", ("t",)), FULL), True),
+        (topology(FULL, Subtopology("1", ("t",)), epoch=1), False),
+        (topology(FULL), False),
+        (topology(FULL, Subtopology("2", ("t",))), False),
+        (topology(FULL, FULL), False),
+        (topology(FULL, Subtopology("1", ("u",))), False),
+        (topology(FULL, Subtopology("1", ("t", "u"))), False),
+        (topology(replace(FULL, state_changelog_topics=()), Subtopology("1", ("t",))), False),
+        (
+            topology(
+                replace(
+                    FULL, state_changelog_topics=(TopicInfo("changelog", 0, 3, (("retention.ms", "6"),)),)
+                ),
+                Subtopology("1", ("t",)),
+            ),
+            False,
+        ),
+        (
+            topology(
+                replace(FULL, repartition_source_topics=(TopicInfo("repartition", 5),)),
+                Subtopology("1", ("t",)),
+            ),
+            False,
+        ),
+        (topology(replace(FULL, copartition_groups=()), Subtopology("1", ("t",))), False),
+    ],
+)
+def test_topologies_are_compared_in_any_order(other, same):
+    assert run_through(is_same(topology(FULL, Subtopology("1", ("t",))), other)) is same
+
+
+def pauses(subtopology):
+    return sum(1 for _ in is_same(topology(subtopology), topology(replace(subtopology))))
+
+
+@pytest.mark.parametrize(("count", "pieces"), [(SLICE - 1, 1), (SLICE, 1), (SLICE + 1, 2)])
+def test_topologies_are_compared_in_pieces(count, pieces):
+    names = tuple(f"topic-{number}" for number in range(count))
+    changelog = TopicInfo("changelog", configs=tuple((name, "value") for name in names))
+    assert pauses(Subtopology("0", names)) == pauses(Subtopology("0")) + pieces
+    assert pauses(Subtopology("0", (), (), (changelog,))) == pauses(Subtopology("0")) + pieces + 1
+    many = topology(*(Subtopology(name) for name in names))
+    assert sum(1 for _ in is_same(many, many)) == 3 * count
