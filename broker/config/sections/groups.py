@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from broker.common.errors import ConfigError
+from broker.common.errors import ChangeRefused, ConfigError
 from broker.config.kinds import BOOLEAN, INT_MAX, choices_of, integer, long, one_of
 from broker.config.setting import Setting
 
@@ -40,7 +40,8 @@ class Limited(NamedTuple):
     def check_group(self, configs: Mapping[str, str], key: str) -> None:
         """Check the setting of a group, which is a whole number. Raises ConfigError."""
         if key in configs and not self.least <= int(configs[key]) <= self.most:
-            raise ConfigError(key, configs[key], f"between {self.least} and {self.most}")
+            allowed = f"{key} must be in the range {self.least} to {self.most} inclusive."
+            raise ChangeRefused(key, configs[key], allowed)
 
 
 class MemberTimes(NamedTuple):
