@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.common.errors import ApiError, ErrorCode
-from broker.config.load import load
+from broker.common.errors import ApiError, ChangeRefused, ErrorCode
+from broker.config.load import build_config, load
 from broker.config.sections.groups import ConsumerGroupConfig, GroupTimes, group_times
 from broker.controller.commands import (
     ConfigAlteration,
@@ -73,6 +73,14 @@ def test_a_value_beyond_the_brokers_range_is_refused_in_kafkas_words(world):
             altered(world, SESSION, value).message
             == f"{SESSION} must be in the range 45000 to 60000 inclusive."
         )
+
+
+def test_a_session_is_longer_than_the_heartbeat_interval():
+    times = build_config({"group.consumer.min.session.timeout.ms": "5000"}).consumer_groups.times
+    times.check_group({SESSION: "5001"}, "consumer")
+    with pytest.raises(ChangeRefused) as refused:
+        times.check_group({SESSION: "5000"}, "consumer")
+    assert refused.value.allowed == f"{SESSION} must be greater than {HEARTBEAT}"
 
 
 def test_a_group_without_name_is_refused(world):

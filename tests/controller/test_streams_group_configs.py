@@ -7,7 +7,7 @@ from broker.config.load import build_config
 from broker.config.sections.streams_groups import streams_group_settings
 from broker.controller.commands import ConfigResource, OpType, ResourceType
 from broker.controller.describe import ConfigSource, ConfigSynonym, describe
-from tests.controller.test_group_configs import alter
+from tests.controller.test_group_configs import alter, altered
 
 SESSION, HEARTBEAT = "streams.session.timeout.ms", "streams.heartbeat.interval.ms"
 STANDBYS, DELAY = "streams.num.standby.replicas", "streams.initial.rebalance.delay.ms"
@@ -58,6 +58,20 @@ INVALID, OK = ErrorCode.INVALID_CONFIG, ErrorCode.NONE
 def test_a_setting_is_within_the_brokers_range(world, key, value, error):
     assert alter(world, key, value) is error
     assert bool(world.image.group_configs) is (error is OK)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (HEARTBEAT, "15001", "must be in the range 5000 to 15000 inclusive."),
+        (STANDBYS, "3", "must be less than or equal to 2"),
+        (WARMUPS, "21", "must be less than or equal to 20"),
+        (OFFSETS, "14999", "must be greater than or equal to 15000"),
+        (TAGS, "zone, zone", "must not contain duplicate tag keys."),
+    ],
+)
+def test_a_value_beyond_the_brokers_range_is_refused_in_kafkas_words(world, key, value, words):
+    assert altered(world, key, value).message == f"{key} {words}"
 
 
 def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):

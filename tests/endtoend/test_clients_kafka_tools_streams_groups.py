@@ -103,10 +103,6 @@ CONFIGURED: Final = (
 )
 
 DIFFERENT: Final = {
-    **{
-        (CONFIGS, *SET_ASIDE, "--alter", "--add-config", setting): "The message has other words"
-        for setting in ("streams.heartbeat.interval.ms=15001", "streams.num.standby.replicas=3")
-    },
     (CONFIGS, *SET_ASIDE, "--alter", "--delete-config", "streams.no.such.key"): (
         "Kafka deletes what no group can have"
     ),

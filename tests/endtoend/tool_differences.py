@@ -5,9 +5,16 @@ from typing import Final
 RANGE: Final = "Weir's message names every value that is allowed"
 INTERNALS: Final = "Kafka's message prints the objects of its server"
 EPOCHS: Final = "the epochs of a group begin at 1 in Kafka and at 0 in Weir"
-INDEX: Final = "Kafka allocates the index of the newest segment in advance, and the tool reads its zeros"
+INDEX: Final = (
+    "the index of a small segment is empty, which the tool refuses; Kafka allocates that of the newest "
+    "segment in advance, and the tool reads its zeros"
+)
 OWN_KEYS: Final = "Weir has settings of its own"
 INTERNAL_TOPICS: Final = "the topics that the broker writes have other settings"
+RECORDS: Final = (
+    "Kafka's coordinators write more: the id of an offset's topic, an empty group before its first "
+    "generation, the earlier id of a producer"
+)
 UNKNOWN_KEY: Final = "Kafka deletes what no resource can have"
 WHY: Final = "Weir's message says what is wrong with the pattern"
 LEVELS: Final = "the levels of features are fixed in Weir"
@@ -17,7 +24,10 @@ TOPIC: Final = "kafka-configs --alter --entity-type topics --entity-name orders"
 BROKER: Final = "kafka-configs --alter --entity-type brokers --entity-name 1"
 GROUP: Final = "kafka-configs --alter --entity-type groups --entity-name protocolled"
 METRICS: Final = "kafka-configs --alter --entity-type client-metrics --entity-name queues"
-SEGMENT: Final = "kafka-dump-log --files $logs/plain-0/00000000000000000000"
+FORMATTED: Final = "--from-beginning --formatter org.apache.kafka.tools.consumer"
+OFFSETS: Final = f"kafka-console-consumer --topic __consumer_offsets {FORMATTED}"
+TRANSACTIONS: Final = f"kafka-console-consumer --topic __transaction_state {FORMATTED}"
+SEGMENT: Final = "kafka-dump-log --files $logs/dumped-0/00000000000000000000"
 
 REASONS: Final[dict[str, tuple[str, ...]]] = {
     RANGE: (
@@ -55,7 +65,16 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
         "kafka-configs --describe --entity-type topics --entity-name orders --all",
         "kafka-configs --describe --entity-type brokers --entity-name 1 --all",
     ),
-    INTERNAL_TOPICS: ("kafka-configs --describe --entity-type topics",),
+    INTERNAL_TOPICS: (
+        "kafka-configs --describe --entity-type topics",
+        "kafka-topics --describe --topic __consumer_offsets",
+        "kafka-topics --describe --topic __transaction_state",
+    ),
+    RECORDS: (
+        f"{OFFSETS}.OffsetsMessageFormatter --group internals --timeout-ms 4000",
+        f"{OFFSETS}.GroupMetadataMessageFormatter --group internals-too --timeout-ms 4000",
+        f"{TRANSACTIONS}.TransactionLogMessageFormatter --group internals --timeout-ms 4000",
+    ),
     UNKNOWN_KEY: (f"{TOPIC} --delete-config no.such.key",),
     WHY: (
         f"{METRICS} --add-config match=[colour=red]",
@@ -79,6 +98,8 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
 }
 OTHER_STATUS: Final = frozenset(
     {
+        f"{SEGMENT}.index --verify-index-only",
+        f"{SEGMENT}.timeindex --verify-index-only",
         f"{TOPIC} --delete-config no.such.key",
         "kafka-features downgrade --dry-run --feature share.version=1",
         "kafka-features upgrade --release-version 4.4",
