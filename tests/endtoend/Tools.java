@@ -8,7 +8,9 @@ import java.lang.reflect.InvocationTargetException;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.kafka.common.utils.internals.Exit;
 
 /**
@@ -22,6 +24,7 @@ public final class Tools {
   }
 
   private static final int FAILED = 1;
+  private static final List<Runnable> hooks = new ArrayList<>();
   private static int first;
 
   private Tools() {}
@@ -34,6 +37,7 @@ public final class Tools {
     };
     Exit.setExitProcedure(end);
     Exit.setHaltProcedure(end);
+    Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
     URL[] jar = {new File(arguments[0]).toURI().toURL()};
     PrintStream terminal = System.out;
     BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -56,9 +60,19 @@ public final class Tools {
   /** The classes of the tools are loaded anew for each call: some of them count in static fields. */
   private static int run(URL[] jar, String tool, String[] arguments) throws Exception {
     first = -1;
+    hooks.clear();
     try (URLClassLoader loader = new URLClassLoader(jar)) {
       Thread.currentThread().setContextClassLoader(loader);
-      loader.loadClass(tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
+      int status = call(loader.loadClass(tool), arguments);
+      // What a machine of the tool's own does at its end: the console producer sends its last records.
+      hooks.forEach(Runnable::run);
+      return status;
+    }
+  }
+
+  private static int call(Class<?> tool, String[] arguments) throws Exception {
+    try {
+      tool.getMethod("main", String[].class).invoke(null, (Object) arguments);
       return Math.max(first, 0);
     } catch (InvocationTargetException error) {
       if (error.getCause() instanceof Ended) {

@@ -128,6 +128,7 @@ OF_ONE_RUN: Final = tuple(
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
         (r"\b1[78]\d{11}\b", "TIME"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d[.:,]\d+Z?)?", "TIME"),
+        (r"\"avg_throughput\":[\d.E-]+", ""),
         (r" (crc|CreateTime): \w+|\"size\":\d+", ""),
         (r"\"offsets\":\[[\d,]+\]", ""),
         (r"(Valid states are): .*", r"\1"),
