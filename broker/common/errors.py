@@ -266,4 +266,4 @@ class ConfigError(ValueError):
 
 
 class ChangeRefused(ConfigError):  # noqa: N818 - an expected outcome, as ApiError is
-    """A dynamic change to a value that is valid at start only. `allowed` is the complete error message."""
+    """A dynamic change that is refused in words of its own: `allowed` is the complete error message."""

@@ -285,7 +285,7 @@ def _is_per_broker(op: ConfigOp, setting: Setting | None) -> bool:
 def _refuse_keys(keys: Iterable[str], problem: str) -> None:
     named = sorted(keys)
     if named:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {', '.join(named)}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: [{', '.join(named)}]")
 
 
 def _check_ops(ops: tuple[ConfigOp, ...]) -> None:

@@ -17,6 +17,7 @@ from broker.common.slices import Steps, run_through
 from broker.config.group_settings import GROUP_SETTINGS
 from broker.config.kinds import ConfigType
 from broker.config.load import Configuration
+from broker.config.sections.streams_groups import ASSIGNOR_NAME
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, split_listener
 from broker.config.table import SETTINGS, setting_of
@@ -135,7 +136,8 @@ def _describe_group(name: str, image: Image, configuration: Configuration) -> li
     for key, setting in GROUP_SETTINGS.items():
         if setting.internal and key not in configs and setting.key not in configuration.static:
             continue
-        synonyms = list(_broker_synonyms(setting, image, configuration))
+        of_broker = SETTINGS["group.streams.assignors"] if setting is ASSIGNOR_NAME else setting
+        synonyms = list(_broker_synonyms(of_broker, image, configuration))
         if key in configs:
             synonyms.insert(0, ConfigSynonym(key, configs[key], ConfigSource.GROUP))
         rows.append(_row(key, setting, synonyms, read_only=False))

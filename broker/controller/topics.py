@@ -13,7 +13,7 @@ from broker.common.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
 from broker.common.slices import Steps
 from broker.config.kinds import LONG_MAX
 from broker.config.sections.quotas import THROTTLED_REPLICAS
-from broker.config.sections.topics import TOPIC_SETTINGS
+from broker.config.sections.topics import TOPIC_SETTINGS, UNTIERED
 from broker.config.setting import Setting
 from broker.controller.commands import (
     CreatePartitions,
@@ -164,7 +164,8 @@ def _counted(topic: NewTopic, at: Situation) -> tuple[int, int]:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replicas} time(s): The target replication factor of "
-            f"{replicas} cannot be reached because only 1 broker(s) are registered.",
+            f"{replicas} cannot be reached because only 1 broker(s) are registered or some brokers have all "
+            "their log directories cordoned.",
         )
     return at.config.topics.num_partitions if partitions == -1 else partitions, replicas
 
@@ -390,6 +391,11 @@ def read_topic_config(key: str, text: str) -> Any:
 def invalid_value(error: ConfigError) -> str:
     if isinstance(error, ChangeRefused):
         return error.allowed
+    if error.allowed == UNTIERED.allowed and error.value == "true":
+        return (
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote "
+            "log storage."
+        )
     if error.allowed == THROTTLED_REPLICAS.allowed:
         items = ", ".join(item.strip() for item in str(error.value).split(","))
         return f"Invalid value [{items}] for configuration {error.key}: {error.key} must be {error.allowed}"

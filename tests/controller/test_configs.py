@@ -264,7 +264,7 @@ def test_other_settings_of_a_broker_are_fixed_while_it_runs(world: World, key: s
     outcome = alter(world, ALL_BROKERS, put(key, "1"))
     assert (outcome.error, outcome.message) == (
         ErrorCode.INVALID_REQUEST,
-        f"Cannot update these configs dynamically: {key}",
+        f"Cannot update these configs dynamically: [{key}]",
     )
 
 
@@ -313,7 +313,7 @@ def test_an_unknown_key_of_a_listener_is_set_for_one_broker_only() -> None:
     refused = alter(world, ALL_BROKERS, put(OF_LISTENER, "1"))
     assert (refused.error, refused.message) == (
         ErrorCode.INVALID_REQUEST,
-        "Cannot update these configs at default cluster level, broker id must be specified: " + OF_LISTENER,
+        f"Cannot update these configs at default cluster level, broker id must be specified: [{OF_LISTENER}]",
     )
     assert alter(world, ALL_BROKERS, ConfigOp(OF_LISTENER, OpType.DELETE)).ok
 
@@ -352,7 +352,7 @@ def test_keys_that_differ_by_machine_are_set_for_one_broker_only(world: World, k
     outcome = alter(world, ALL_BROKERS, put(key, "x"))
     assert (outcome.error, outcome.message) == (
         ErrorCode.INVALID_REQUEST,
-        f"Cannot update these configs at default cluster level, broker id must be specified: {key}",
+        f"Cannot update these configs at default cluster level, broker id must be specified: [{key}]",
     )
 
 
@@ -369,7 +369,7 @@ def test_only_some_settings_can_be_set_for_one_listener(world: World, key: str, 
     outcome = alter(world, ALL_BROKERS, put(key, "1"))
     assert outcome.ok is known
     if not known:
-        assert outcome.message == f"Cannot update these configs dynamically: {key}"
+        assert outcome.message == f"Cannot update these configs dynamically: [{key}]"
 
 
 def test_a_value_that_another_level_hides_must_be_allowed_all_the_same(world: World) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.common.errors import ApiError, ErrorCode
-from broker.config.load import load
+from broker.common.errors import ApiError, ChangeRefused, ErrorCode
+from broker.config.load import build_config, load
 from broker.config.sections.groups import ConsumerGroupConfig, GroupTimes, group_times
 from broker.controller.commands import (
     ConfigAlteration,
@@ -11,6 +11,7 @@ from broker.controller.commands import (
     ConfigResource,
     IncrementalAlterConfigs,
     OpType,
+    ResourceOutcome,
     ResourceType,
 )
 from broker.controller.configs import plan_alter_configs
@@ -23,12 +24,18 @@ INTERVAL = "consumer.assignment.interval.ms"
 GROUP = ConfigResource(ResourceType.GROUP, "readers")
 
 
+def altered(
+    world: World, key: str, value: str | None, op: OpType = OpType.SET, name: str = "readers"
+) -> ResourceOutcome:
+    alteration = ConfigAlteration(ConfigResource(ResourceType.GROUP, name), (ConfigOp(key, op, value),))
+    (outcome,) = world.do(plan_alter_configs, IncrementalAlterConfigs((alteration,)))
+    return outcome
+
+
 def alter(
     world: World, key: str, value: str | None, op: OpType = OpType.SET, name: str = "readers"
 ) -> ErrorCode:
-    alteration = ConfigAlteration(ConfigResource(ResourceType.GROUP, name), (ConfigOp(key, op, value),))
-    (outcome,) = world.do(plan_alter_configs, IncrementalAlterConfigs((alteration,)))
-    return outcome.error
+    return altered(world, key, value, op, name).error
 
 
 def times(world: World) -> GroupTimes:
@@ -58,6 +65,22 @@ def times(world: World) -> GroupTimes:
 def test_a_setting_is_within_the_brokers_range(world, key, value, error):
     assert alter(world, key, value) is error
     assert bool(world.image.group_configs) is (error is ErrorCode.NONE)
+
+
+def test_a_value_beyond_the_brokers_range_is_refused_in_kafkas_words(world):
+    for value in ("44999", "60001"):
+        assert (
+            altered(world, SESSION, value).message
+            == f"{SESSION} must be in the range 45000 to 60000 inclusive."
+        )
+
+
+def test_a_session_is_longer_than_the_heartbeat_interval():
+    times = build_config({"group.consumer.min.session.timeout.ms": "5000"}).consumer_groups.times
+    times.check_group({SESSION: "5001"}, "consumer")
+    with pytest.raises(ChangeRefused) as refused:
+        times.check_group({SESSION: "5000"}, "consumer")
+    assert refused.value.allowed == f"{SESSION} must be greater than {HEARTBEAT}"
 
 
 def test_a_group_without_name_is_refused(world):

@@ -6,8 +6,8 @@ from broker.common.errors import ConfigError, ErrorCode
 from broker.config.load import build_config
 from broker.config.sections.streams_groups import streams_group_settings
 from broker.controller.commands import ConfigResource, OpType, ResourceType
-from broker.controller.describe import ConfigSource, describe
-from tests.controller.test_group_configs import alter
+from broker.controller.describe import ConfigSource, ConfigSynonym, describe
+from tests.controller.test_group_configs import alter, altered
 
 SESSION, HEARTBEAT = "streams.session.timeout.ms", "streams.heartbeat.interval.ms"
 STANDBYS, DELAY = "streams.num.standby.replicas", "streams.initial.rebalance.delay.ms"
@@ -60,6 +60,20 @@ def test_a_setting_is_within_the_brokers_range(world, key, value, error):
     assert bool(world.image.group_configs) is (error is OK)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (HEARTBEAT, "15001", "must be in the range 5000 to 15000 inclusive."),
+        (STANDBYS, "3", "must be less than or equal to 2"),
+        (WARMUPS, "21", "must be less than or equal to 20"),
+        (OFFSETS, "14999", "must be greater than or equal to 15000"),
+        (TAGS, "zone, zone", "must not contain duplicate tag keys."),
+    ],
+)
+def test_a_value_beyond_the_brokers_range_is_refused_in_kafkas_words(world, key, value, words):
+    assert altered(world, key, value).message == f"{key} {words}"
+
+
 def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
     config = world.configuration.config.streams_groups
     own = {
@@ -89,10 +103,15 @@ def test_a_groups_settings_precede_the_brokers_until_they_are_deleted(world):
     settings = streams_group_settings({}, config)
     assert settings == (45_000, 5_000, 3_000, 1_000, 60_000, 10_000, 0, (), "sticky", 1_000)
     assert settings.assignment_configs == (("num.standby.replicas", "0"),)
+    # The default of a group's assignor is the broker's first one.
+    assert rows[ASSIGNOR].value == "sticky"
+    assert [each.source for each in rows[ASSIGNOR].synonyms] == [ConfigSource.GROUP, ConfigSource.DEFAULT]
     # Settings that Kafka keeps to itself are described only where they are set.
     assert {STANDBYS, DELAY, TAGS} < rows.keys()
     rows = {row.name: row for row in describe(GROUP, world.image, world.configuration)}
     assert not {OFFSETS, LAG, WARMUPS} & rows.keys()
+    default = ConfigSynonym("group.streams.assignors", "sticky", ConfigSource.DEFAULT)
+    assert (rows[ASSIGNOR].value, rows[ASSIGNOR].synonyms) == ("sticky", (default,))
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,19 @@ def test_the_replication_factor_is_one(world: World, replicas: int, fine: bool) 
 def test_too_many_replicas_are_refused_in_kafkas_words(world: World) -> None:
     assert refusal(world, NewTopic("t", 1, 3))[1] == (
         "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached "
-        "because only 1 broker(s) are registered."
+        "because only 1 broker(s) are registered or some brokers have all their log directories cordoned."
     )
+
+
+def test_tiered_storage_is_refused_in_kafkas_words(world: World) -> None:
+    error, message = refusal(world, NewTopic("t", configs=(("remote.storage.enable", "true"),)))
+    assert error is ErrorCode.INVALID_CONFIG
+    assert message == (
+        "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log "
+        "storage."
+    )
+    _, message = refusal(world, NewTopic("t", configs=(("remote.storage.enable", "yes"),)))
+    assert message is not None and message.startswith("Invalid value yes for configuration")
 
 
 def test_a_topic_that_exists_is_not_made_again(world: World) -> None:

@@ -98,7 +98,9 @@ def test_a_topics_lists_are_set_and_what_is_wrong_changes_nothing(broker: Broker
 
 def test_a_broker_that_is_not_here_and_a_setting_that_is_fixed_are_refused(broker: BrokerProcess) -> None:
     fixed = ("--entity-type", "brokers", "--entity-name", "1", "--add-config", "log.dirs=/elsewhere")
-    assert "Cannot update these configs dynamically: log.dirs" in refused(broker, CONFIGS, "--alter", *fixed)
+    assert "Cannot update these configs dynamically: [log.dirs]" in refused(
+        broker, CONFIGS, "--alter", *fixed
+    )
     assert ask(broker, CONFIGS, "--describe", "--entity-type", "brokers") == (
         "Dynamic configs for broker 1 are:\nDefault configs for brokers in the cluster are:\n"
         "  min.insync.replicas=1 sensitive=false "

@@ -4,10 +4,9 @@ they say at Kafka, in every action; and Kafka's own reader prints the group's re
 
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import Any, Final
 
 import pytest
 import trio
@@ -21,11 +20,11 @@ from tests.support import kafka_tools
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_answers import Body, Side
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_tools import CONFIGS, CONSUMER, DUMP, JAVA, KAFKA_LIBS, ask, run
+from tests.support.kafka_tools import CONFIGS, CONSUMER, DUMP, ask, run
+from tests.support.tool_machine import ToolMachine
 
 pytestmark = kafka_tools.pytestmark
 
-SOURCE: Final = Path(__file__).with_name("Tools.java")
 STREAMS: Final = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 GROUPS: Final = "org.apache.kafka.tools.GroupsCommand"
 FEATURES: Final = "org.apache.kafka.tools.FeatureCommand"
@@ -104,10 +103,6 @@ CONFIGURED: Final = (
 )
 
 DIFFERENT: Final = {
-    **{
-        (CONFIGS, *SET_ASIDE, "--alter", "--add-config", setting): "The message has other words"
-        for setting in ("streams.heartbeat.interval.ms=15001", "streams.num.standby.replicas=3")
-    },
     (CONFIGS, *SET_ASIDE, "--alter", "--delete-config", "streams.no.such.key"): (
         "Kafka deletes what no group can have"
     ),
@@ -150,48 +145,6 @@ LEFT: Final = (
 """After its member has left."""
 
 
-class Tools:
-    """The program Tools.java, which runs each call in the same Java machine."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [*JAVA, "-cp", f"{KAFKA_LIBS}/*", str(SOURCE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def run(self, bootstrap: str, call: Call) -> list[str]:
-        """What the tool prints of a broker, a line each, with its status at the end."""
-        tool, *arguments = call
-        server = [] if "version-mapping" in arguments else ["--bootstrap-server", bootstrap]
-        self._input.write("\t".join((tool, *server, *arguments)) + "\n")
-        self._input.flush()
-        lines = []
-        while not (line := self._output.readline()).startswith("status "):
-            assert line, f"the tools have ended: {call}"
-            lines.append(line)
-        return [*lines, line]
-
-    @property
-    def _input(self) -> IO[str]:
-        assert self._process.stdin is not None
-        return self._process.stdin
-
-    @property
-    def _output(self) -> IO[str]:
-        assert self._process.stdout is not None
-        return self._process.stdout
-
-
 @pytest.fixture(scope="module")
 def weir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("weir"), "events.topics=", *SETTINGS) as broker:
@@ -207,9 +160,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(scope="module")
-def tools() -> Iterator[Tools]:
-    with Tools() as process:
-        yield process
+def tools() -> Iterator[ToolMachine]:
+    with ToolMachine() as machine:
+        yield machine
 
 
 def prepare(bootstrap: str) -> None:
@@ -250,6 +203,14 @@ async def until_done(side: Side, api: str, body: Body, version: int) -> None:
     raise AssertionError(answer)
 
 
+def said(tools: ToolMachine, bootstrap: str, call: Call) -> list[str]:
+    """What the tool prints of a broker, a line each, with its status at the end."""
+    tool, *arguments = call
+    server = [] if "version-mapping" in arguments else ["--bootstrap-server", bootstrap]
+    printed = tools.run(tool, *server, *arguments)
+    return [*printed.output, *printed.errors, f"status {printed.status}"]
+
+
 NOISE: Final = re.compile(r"\tat |SLF4J|(Dynamic configs for group )?console-consumer-")
 
 
@@ -259,11 +220,13 @@ def comparable(lines: Sequence[str]) -> list[str]:
     return sorted(" ".join(text.split()) for text in texts if not NOISE.match(text))
 
 
-def differences(tools: Tools, weir: BrokerProcess, kafka: KafkaCluster, calls: Sequence[Call]) -> list[str]:
+def differences(
+    tools: ToolMachine, weir: BrokerProcess, kafka: KafkaCluster, calls: Sequence[Call]
+) -> list[str]:
     """What the tools say of Weir and do not say of Kafka, and the other way round."""
     found = []
     for call in calls:
-        of_weir, of_kafka = (comparable(tools.run(each, call)) for each in (weir.plain, kafka.bootstrap()))
+        of_weir, of_kafka = (comparable(said(tools, each, call)) for each in (weir.plain, kafka.bootstrap()))
         if call in DIFFERENT and of_weir == of_kafka:
             found.append(f"{' '.join(call)}\nis as Kafka's, but: {DIFFERENT[call]}")
         elif call not in DIFFERENT and of_weir != of_kafka:
@@ -272,7 +235,7 @@ def differences(tools: Tools, weir: BrokerProcess, kafka: KafkaCluster, calls: S
 
 
 def test_the_tools_say_what_they_say_at_kafka(
-    tools: Tools, weir: BrokerProcess, kafka: KafkaCluster, tmp_path: Path
+    tools: ToolMachine, weir: BrokerProcess, kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.csv"
     plan.write_text(f"{LINES},0,2\n{LINES},1,1\n")

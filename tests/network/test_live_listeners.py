@@ -255,7 +255,7 @@ async def test_validating_only_opens_no_port(broker: RunningBroker) -> None:
         (
             {"advertised.listeners": "PLAINTEXT://h:1"},
             "1",
-            "Cannot update these configs dynamically: advertised.listeners",
+            "Cannot update these configs dynamically: [advertised.listeners]",
         ),
         (
             {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT"},

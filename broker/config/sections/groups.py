@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from broker.common.errors import ConfigError
+from broker.common.errors import ChangeRefused, ConfigError
 from broker.config.kinds import BOOLEAN, INT_MAX, choices_of, integer, long, one_of
 from broker.config.setting import Setting
 
@@ -14,16 +14,22 @@ SESSION, HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 ASSIGNMENT: Final = "assignment.interval.ms"
 
 
+WITHIN: Final = "in the range {least} to {most} inclusive."
+AT_LEAST: Final = "greater than or equal to {least}"
+AT_MOST: Final = "less than or equal to {most}"
+
+
 class Limited(NamedTuple):
-    """A setting of the broker, and the limits of that of a group."""
+    """A setting of the broker, and the limits of that of a group, with Kafka's words for what it must be."""
 
     least: int
     value: int
     most: int
+    allowed: str = WITHIN
 
     def check(self, prefix: str, name: str) -> None:
         """Check the broker's keys `<prefix>.<name>`, `<prefix>.min.<name>` and max. Raises ConfigError."""
-        least, value, most = self
+        least, value, most, _ = self
         if least > most:
             raise ConfigError(f"{prefix}.min.{name}", least, f"at most {prefix}.max.{name} ({most})")
         if not least <= value <= most:
@@ -40,7 +46,8 @@ class Limited(NamedTuple):
     def check_group(self, configs: Mapping[str, str], key: str) -> None:
         """Check the setting of a group, which is a whole number. Raises ConfigError."""
         if key in configs and not self.least <= int(configs[key]) <= self.most:
-            raise ConfigError(key, configs[key], f"between {self.least} and {self.most}")
+            allowed = self.allowed.format(least=self.least, most=self.most)
+            raise ChangeRefused(key, configs[key], f"{key} must be {allowed}")
 
 
 class MemberTimes(NamedTuple):
@@ -57,7 +64,9 @@ class MemberTimes(NamedTuple):
         self.session.check(f"group.{prefix}", SESSION)
         self.heartbeat.check(f"group.{prefix}", HEARTBEAT)
         self.assignment.check(f"group.{prefix}", ASSIGNMENT)
-        _check_order(f"group.{prefix}", self.heartbeat.value, self.session.value)
+        if self.heartbeat.value >= self.session.value:
+            allowed = f"less than group.{prefix}.{SESSION} ({self.session.value})"
+            raise ConfigError(f"group.{prefix}.{HEARTBEAT}", self.heartbeat.value, allowed)
 
     def of_group(self, configs: Mapping[str, str], prefix: str) -> "GroupTimes":
         """Return the settings of a group with these of its own."""
@@ -72,8 +81,12 @@ class MemberTimes(NamedTuple):
         self.session.check_group(configs, f"{prefix}.{SESSION}")
         self.heartbeat.check_group(configs, f"{prefix}.{HEARTBEAT}")
         self.assignment.check_group(configs, f"{prefix}.{ASSIGNMENT}")
+        session, heartbeat = f"{prefix}.{SESSION}", f"{prefix}.{HEARTBEAT}"
         times = self.of_group(configs, prefix)
-        _check_order(prefix, times.heartbeat_interval_ms, times.session_timeout_ms)
+        if times.heartbeat_interval_ms >= times.session_timeout_ms:
+            raise ChangeRefused(
+                session, times.session_timeout_ms, f"{session} must be greater than {heartbeat}"
+            )
 
 
 class GroupTimes(NamedTuple):
@@ -82,13 +95,6 @@ class GroupTimes(NamedTuple):
     session_timeout_ms: int
     heartbeat_interval_ms: int
     assignment_interval_ms: int
-
-
-def _check_order(prefix: str, heartbeat_ms: int, session_ms: int) -> None:
-    if heartbeat_ms >= session_ms:
-        raise ConfigError(
-            f"{prefix}.{HEARTBEAT}", heartbeat_ms, f"less than {prefix}.{SESSION} ({session_ms})"
-        )
 
 
 @dataclass(frozen=True, slots=True)

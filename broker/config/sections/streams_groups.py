@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from broker.common.errors import ConfigError
+from broker.common.errors import ChangeRefused
 from broker.config.kinds import BOOLEAN, INT_MAX, choices_of, integer, list_of, long, one_of
-from broker.config.sections.groups import GroupTimes, Limited, MemberTimes
+from broker.config.sections.groups import AT_LEAST, AT_MOST, GroupTimes, Limited, MemberTimes
 from broker.config.setting import Setting
 
 STREAMS: Final = "streams"
@@ -153,11 +153,11 @@ class StreamsGroupConfig:
     def limits(self) -> Mapping[str, Limited]:
         """The ranges of other settings of a group, by its key."""
         return {
-            STANDBY_REPLICAS: Limited(0, self.num_standby_replicas, self.max_standby_replicas),
+            STANDBY_REPLICAS: Limited(0, self.num_standby_replicas, self.max_standby_replicas, AT_MOST),
             TASK_OFFSET_INTERVAL: Limited(
-                self.min_task_offset_interval_ms, self.task_offset_interval_ms, INT_MAX
+                self.min_task_offset_interval_ms, self.task_offset_interval_ms, INT_MAX, AT_LEAST
             ),
-            WARMUP_REPLICAS: Limited(0, self.num_warmup_replicas, self.max_warmup_replicas),
+            WARMUP_REPLICAS: Limited(0, self.num_warmup_replicas, self.max_warmup_replicas, AT_MOST),
         }
 
     def check(self) -> None:
@@ -227,4 +227,4 @@ def check_streams_group(configs: Mapping[str, str], config: StreamsGroupConfig) 
     tags = configs.get(RACK_TAGS, "").strip()
     stated = [tag.strip() for tag in tags.split(",")] if tags else []
     if len(set(stated)) < len(stated):
-        raise ConfigError(RACK_TAGS, tags, "a list without duplicate tag keys")
+        raise ChangeRefused(RACK_TAGS, tags, f"{RACK_TAGS} must not contain duplicate tag keys.")

@@ -394,7 +394,7 @@ def _read_false(text: str) -> bool:
     return False
 
 
-DISABLED: Final = ConfigKind(
+UNTIERED: Final = ConfigKind(
     ConfigType.BOOLEAN, "false, because tiered storage is disabled", _read_false, BOOLEAN.write
 )
 
@@ -407,7 +407,7 @@ class TieredStorage:
     """
 
     remote_storage_enable: bool = Setting(
-        "remote.storage.enable", False, DISABLED, topic_key="remote.storage.enable"
+        "remote.storage.enable", False, UNTIERED, topic_key="remote.storage.enable"
     ).described("Whether segments are copied to remote storage.")
     remote_log_copy_disable: bool = Setting(
         "remote.log.copy.disable",
