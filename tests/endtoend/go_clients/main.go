@@ -369,7 +369,7 @@ func kafkaGoWrite(ctx context.Context, topic string, codec kafka.Compression, me
 
 func kafkaGoGroups() any {
 	topic, group := where.Prefix+"kafka-go", where.Prefix+"kafka-go-group"
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
 	defer cancel()
 	client := kafkaGoCreate(ctx, topic, 3)
 	kafkaGoWrite(ctx, topic, kafka.Zstd, kafkaGoMessages(0))
@@ -428,7 +428,7 @@ func kafkaGoThrottle() any {
 
 func kafkaGoCompressions() any {
 	topic := where.Prefix + "kafka-go-compressions"
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
 	defer cancel()
 	kafkaGoCreate(ctx, topic, 1)
 	result := compressed{}
