@@ -214,12 +214,12 @@ def test_each_line_passes_once_over_restarts_and_failovers(
 
 
 def copy_over_a_kill(path: str, directory: Path, broker: BrokerProcess | Way, name: str) -> None:
-    """Kill the only worker after some fifty of the source's five hundred transactions, and let another go on:
+    """Kill the only worker after some fifty of the source's 3,000 transactions, and let another go on:
     each line is committed once.
     """
     source, sink = directory / "source", directory / "sink"
     # The connector reads 1,024 characters at once and keeps what is beyond a batch until the file grows.
-    expected = [f"{line:700}" for line in numbers(0, 500)]
+    expected = [f"{line:700}" for line in numbers(0, 3_000)]
     source.write_text(f"{expected[0]}\n")
     with Worker(path, directory, broker, name) as killed:
         create(killed, source, sink, name, lines_at_once=1)
@@ -230,7 +230,8 @@ def copy_over_a_kill(path: str, directory: Path, broker: BrokerProcess | Way, na
     before = read(broker, name)
     assert before == expected[: len(before)] and len(before) < len(expected)
     with Worker(path, directory, broker, name) as worker:
-        worker.until(lambda: len(read(broker, name)) >= len(expected), "all transactions")
+        every = len(expected)
+        worker.until(lambda: len(read(broker, name)) >= every, "all transactions", 3 * jvm_clients.SLOW_S)
         assert read(broker, name) == expected
         worker.until(lambda: set(lines_of(sink)) == set(expected), "the lines of the sink")
         worker.stop()
