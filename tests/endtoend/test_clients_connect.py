@@ -213,13 +213,15 @@ def test_each_line_passes_once_over_restarts_and_failovers(
         three.stop()
 
 
-def copy_over_a_kill(path: str, directory: Path, broker: BrokerProcess | Way, name: str) -> None:
-    """Kill the only worker after some fifty of the source's 3,000 transactions, and let another go on:
+def copy_over_a_kill(
+    path: str, directory: Path, broker: BrokerProcess | Way, name: str, transactions: int
+) -> None:
+    """Kill the only worker after some fifty of so many transactions of the source, and let another go on:
     each line is committed once.
     """
     source, sink = directory / "source", directory / "sink"
     # The connector reads 1,024 characters at once and keeps what is beyond a batch until the file grows.
-    expected = [f"{line:700}" for line in numbers(0, 3_000)]
+    expected = [f"{line:700}" for line in numbers(0, transactions)]
     source.write_text(f"{expected[0]}\n")
     with Worker(path, directory, broker, name) as killed:
         create(killed, source, sink, name, lines_at_once=1)
@@ -240,7 +242,7 @@ def copy_over_a_kill(path: str, directory: Path, broker: BrokerProcess | Way, na
 def test_a_worker_that_is_killed_while_it_copies_loses_and_repeats_nothing(
     path: str, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    copy_over_a_kill(path, tmp_path, broker, "copied")
+    copy_over_a_kill(path, tmp_path, broker, "copied", 3_000)
 
 
 def test_a_kill_of_the_broker_loses_and_repeats_nothing(

@@ -16,4 +16,4 @@ def test_a_worker_that_is_killed_while_it_copies_loses_and_repeats_nothing(
     way: Way, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = classpath("connect", tmp_path_factory.mktemp("classes"))
-    copy_over_a_kill(path, tmp_path, way, way.topic("copied"))
+    copy_over_a_kill(path, tmp_path, way, way.topic("copied"), 500)
