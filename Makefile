@@ -52,7 +52,7 @@ help:
 	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
 	@echo "make test-clients      Kafka's own tools, and records through the gateway (needs Java 17, Maven)"
-	@echo "make test-clients-more clients in Go, JavaScript and Rust, Streams, Connect, MirrorMaker 2 and Flink, and 500 steps of Kafka's tools (leaves out what is not there)"
+	@echo "make test-clients-more clients in Go, JavaScript and Rust, Streams, Connect, MirrorMaker 2, Flink and Java 25, and 500 steps of Kafka's tools (leaves out what is not there)"
 	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
 	@echo "make pipeline          install what weir pipeline needs: PySpark and, where Maven is, the jars (needs Java 17)"
@@ -186,7 +186,7 @@ test-clients: $(VENV)/dev
 
 test-clients-more: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka || echo "No Apache Kafka here: Kafka Streams is not compared, nor are its tools."
-	$(BIN)/pytest -m "" $(addprefix tests/endtoend/test_clients_,go.py js.py rust.py streams.py streams_brokers.py mirrormaker.py connect.py flink.py tool_steps.py) $(ARGS)
+	$(BIN)/pytest -m "" $(addprefix tests/endtoend/test_clients_,go.py js.py rust.py streams.py streams_brokers.py mirrormaker.py connect.py flink.py java_25.py tool_steps.py) $(ARGS)
 
 test-gateway: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka

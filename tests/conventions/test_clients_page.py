@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from broker.common.version import KAFKA_VERSION
 from tests.conventions.sources import ROOT
 
 PAGE: Final = ROOT / "docs" / "clients.md"
@@ -26,9 +27,17 @@ def installed() -> dict[str, str]:
         found[name] = required[1]
     packages = json.loads((ENDTOEND / "js_clients/package.json").read_text())["dependencies"]
     found |= {name: packages[name] for name in ("kafkajs", "@platformatic/kafka")}
+    found |= dict.fromkeys(("kafka's java client", "kafka streams"), KAFKA_VERSION)
+    found |= dict.fromkeys(("kafka connect", "mirrormaker 2"), _of_pom("connect"))
+    found["flink"] = _of_pom("flink")
     crate = re.search(r'^rskafka = .*"=([\d.]+)"', _text(ENDTOEND / "rust_clients/Cargo.toml"), re.MULTILINE)
     assert crate is not None
     return found | {"rskafka": crate[1]}
+
+
+def _of_pom(kind: str) -> str:
+    (version,) = re.findall(rf"<{kind}.version>(.+)</", _text(ENDTOEND / "jvm_clients" / kind / "pom.xml"))
+    return str(version)
 
 
 def _text(path: Path) -> str:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tests.support import jvm_clients
 from tests.support.broker_process import BrokerProcess
+from tests.support.gateway_process import Way
 from tests.support.jvm_clients import JavaProcess, classpath
 from tests.support.kafka_tools import free_port
 
@@ -21,8 +22,9 @@ pytestmark = jvm_clients.pytestmark
 
 TIMEOUT_S: Final = 30
 TOPIC: Final = "lines"
-INTERNAL: Final = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 2}
-"""Partitions of the topics that the worker creates for itself."""
+GROUP: Final = "connect"
+INTERNAL: Final = {"configs": 1, "offsets": 5, "status": 2}
+"""Partitions of the topics that the worker creates for itself, whose names begin with its group's."""
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +39,14 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 class Worker(JavaProcess):
-    """A worker of the group "connect", and its REST API."""
+    """A worker of the group, and its REST API."""
 
-    def __init__(self, path: str, directory: Path, broker: BrokerProcess) -> None:
+    def __init__(self, path: str, directory: Path, broker: BrokerProcess | Way, group: str = GROUP) -> None:
         self.listener = f"http://127.0.0.1:{free_port()}"
-        storage = {f"{each.removeprefix('connect-').rstrip('s')}.storage": each for each in INTERNAL}
-        storage["status.storage"] = storage.pop("statu.storage")
+        storage = {"config": "configs", "offset": "offsets", "status": "status"}
         settings = {
             "bootstrap.servers": broker.plain,
-            "group.id": "connect",
+            "group.id": group,
             "key.converter": "org.apache.kafka.connect.storage.StringConverter",
             "value.converter": "org.apache.kafka.connect.storage.StringConverter",
             "listeners": self.listener,
@@ -57,15 +58,19 @@ class Worker(JavaProcess):
             "consumer.session.timeout.ms": "6000",
             "consumer.heartbeat.interval.ms": "1000",
             "consumer.auto.offset.reset": "earliest",
-            **{f"{name}.topic": topic for name, topic in storage.items()},
-            **{f"{name}.replication.factor": "1" for name in storage},
-            "offset.storage.partitions": str(INTERNAL["connect-offsets"]),
-            "status.storage.partitions": str(INTERNAL["connect-status"]),
+            **{f"{name}.storage.topic": f"{group}-{kind}" for name, kind in storage.items()},
+            **{f"{name}.storage.replication.factor": "-1" for name in storage},
+            "offset.storage.partitions": str(INTERNAL["offsets"]),
+            "status.storage.partitions": str(INTERNAL["status"]),
         }
         file = directory / f"worker-{self.listener.rpartition(':')[2]}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         super().__init__(path, "org.apache.kafka.connect.cli.ConnectDistributed", str(file))
-        self.until(lambda: self.tried("GET", "/connectors") is not None, "the REST API")
+        try:
+            self.until(lambda: self.tried("GET", "/connectors") is not None, "the REST API")
+        except BaseException:
+            self.kill()
+            raise
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Retries what a rebalance refuses."""
@@ -97,22 +102,25 @@ class Worker(JavaProcess):
         self.until(reached, f"{connector} is {state}")
 
 
-def create(worker: Worker, source: Path, sink: Path) -> None:
+def create(worker: Worker, source: Path, sink: Path, topic: str = TOPIC, lines_at_once: int = 2_000) -> None:
+    """Create the connectors; the source commits so many lines in a transaction."""
     made = {
         "source": {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
             "tasks.max": "1",
             "file": str(source),
-            "topic": TOPIC,
+            "topic": topic,
+            "batch.size": str(lines_at_once),
             "exactly.once.support": "required",
-            "topic.creation.default.replication.factor": "1",
+            "transaction.boundary": "poll",
+            "topic.creation.default.replication.factor": "-1",
             "topic.creation.default.partitions": "1",
         },
         "sink": {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
             "tasks.max": "1",
             "file": str(sink),
-            "topics": TOPIC,
+            "topics": topic,
         },
     }
     for name, settings in made.items():
@@ -133,12 +141,12 @@ def lines_of(file: Path) -> Sequence[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def read(broker: BrokerProcess) -> Sequence[str]:
+def read(broker: BrokerProcess | Way, topic: str = TOPIC) -> Sequence[str]:
     """The committed values of the topic."""
-    return [value for _, value in records(broker)]
+    return [value for _, value in records(broker, topic)]
 
 
-def records(broker: BrokerProcess) -> Sequence[tuple[int, str]]:
+def records(broker: BrokerProcess | Way, topic: str = TOPIC) -> Sequence[tuple[int, str]]:
     """Offsets and values of the committed records."""
     consumer = Consumer(
         {
@@ -150,7 +158,7 @@ def records(broker: BrokerProcess) -> Sequence[tuple[int, str]]:
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[tuple[int, str]] = []
     while True:
         (message,) = consumer.consume(1, TIMEOUT_S)
@@ -182,9 +190,9 @@ def test_each_line_passes_once_over_restarts_and_failovers(
     append(source, 0, 2_000)
     with ExitStack() as ended:
         one = ended.enter_context(Worker(path, tmp_path, broker))
-        for topic, count in INTERNAL.items():
-            assert configs(broker, topic)["cleanup.policy"] == "compact"
-            assert partitions(broker, topic) == count
+        for kind, count in INTERNAL.items():
+            assert configs(broker, f"{GROUP}-{kind}")["cleanup.policy"] == "compact"
+            assert partitions(broker, f"{GROUP}-{kind}") == count
         create(one, source, sink)
         one.until(lambda: len(lines_of(sink)) >= 2_000, "the lines")
         append(source, 2_000, 1_000)
@@ -203,6 +211,38 @@ def test_each_line_passes_once_over_restarts_and_failovers(
         # A sink of files repeats what it has written since its last commit.
         three.until(lambda: set(lines_of(sink)) == set(numbers(0, 6_000)), "the lines of the sink")
         three.stop()
+
+
+def copy_over_a_kill(
+    path: str, directory: Path, broker: BrokerProcess | Way, name: str, transactions: int
+) -> None:
+    """Kill the only worker after some fifty of so many transactions of the source, and let another go on:
+    each line is committed once.
+    """
+    source, sink = directory / "source", directory / "sink"
+    # The connector reads 1,024 characters at once and keeps what is beyond a batch until the file grows.
+    expected = [f"{line:700}" for line in numbers(0, transactions)]
+    source.write_text(f"{expected[0]}\n")
+    with Worker(path, directory, broker, name) as killed:
+        create(killed, source, sink, name, lines_at_once=1)
+        with source.open("a") as lines:
+            lines.writelines(f"{line}\n" for line in expected[1:])
+        killed.until(lambda: len(read(broker, name)) >= 50, "some transactions")
+        killed.kill()
+    before = read(broker, name)
+    assert before == expected[: len(before)] and len(before) < len(expected)
+    with Worker(path, directory, broker, name) as worker:
+        every = len(expected)
+        worker.until(lambda: len(read(broker, name)) >= every, "all transactions", 3 * jvm_clients.SLOW_S)
+        assert read(broker, name) == expected
+        worker.until(lambda: set(lines_of(sink)) == set(expected), "the lines of the sink")
+        worker.stop()
+
+
+def test_a_worker_that_is_killed_while_it_copies_loses_and_repeats_nothing(
+    path: str, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    copy_over_a_kill(path, tmp_path, broker, "copied", 3_000)
 
 
 def test_a_kill_of_the_broker_loses_and_repeats_nothing(

@@ -10,12 +10,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import jvm_clients
 from tests.support.broker_process import BrokerProcess
+from tests.support.gateway_process import Way
 from tests.support.jvm_clients import JavaProcess, classpath
 
 pytestmark = jvm_clients.pytestmark
 
 TIMEOUT_S: Final = 30
 PARTITIONS: Final = 4
+NAME: Final = "flink"
 OPENED: Final = tuple(
     argument
     for package in ("lang", "util", "time", "util.concurrent", "lang.reflect", "net")
@@ -34,23 +36,28 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path / "broker", "group.initial.rebalance.delay.ms=100") as process:
-        client = AdminClient({"bootstrap.servers": process.plain, "log_level": 0})
-        topics = [NewTopic(name, PARTITIONS, 1) for name in ("from", "to")]
-        for created in client.create_topics(topics).values():
-            created.result(TIMEOUT_S)
+        create(process)
         yield process
 
 
-def produce(broker: BrokerProcess, first: int, count: int) -> None:
+def create(broker: BrokerProcess | Way, name: str = NAME) -> None:
+    """The topics of a job, whose names begin with its own."""
+    client = AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
+    topics = [NewTopic(f"{name}-{end}", PARTITIONS) for end in ("from", "to")]
+    for created in client.create_topics(topics).values():
+        created.result(TIMEOUT_S)
+
+
+def produce(broker: BrokerProcess | Way, first: int, count: int, name: str = NAME) -> None:
     producer = Producer({"bootstrap.servers": broker.plain, "log_level": 0})
     for number in range(first, first + count):
-        producer.produce("from", b"%d" % number, partition=number % PARTITIONS)
+        producer.produce(f"{name}-from", b"%d" % number, partition=number % PARTITIONS)
         producer.poll(0)
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def read(broker: BrokerProcess, isolation: str = "read_committed") -> Sequence[int]:
-    """The numbers of "to", sorted."""
+def read(broker: BrokerProcess | Way, isolation: str = "read_committed", name: str = NAME) -> Sequence[int]:
+    """The numbers that the job has written, sorted."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.plain,
@@ -61,7 +68,7 @@ def read(broker: BrokerProcess, isolation: str = "read_committed") -> Sequence[i
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition("to", number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(f"{name}-to", number, 0) for number in range(PARTITIONS)])
     found: list[int] = []
     ends = 0
     while ends < PARTITIONS:
@@ -78,16 +85,18 @@ def read(broker: BrokerProcess, isolation: str = "read_committed") -> Sequence[i
 
 def copy(
     path: str,
-    broker: BrokerProcess,
+    broker: BrokerProcess | Way,
     directory: Path,
     naming: str,
     *,
+    name: str = NAME,
     fails_after: int = 0,
     bounded: bool = False,
     restored: str = "",
 ) -> JavaProcess:
     settings = {
         "bootstrap": broker.plain,
+        "name": name,
         "naming": naming,
         "fails.after": str(fails_after),
         "bounded": str(bounded).lower(),

@@ -1,6 +1,7 @@
 """franz-go, the Go client: what tests/endtoend/franz does with a broker, built by the Go that is there."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -8,6 +9,16 @@ from tests.support.broker_process import USERS, BrokerProcess
 from tests.support.client_programs import RECORDS, Program, broker_for_clients, go_program, needs
 
 pytestmark = [pytest.mark.endtoend, needs("go", "Go")]
+
+REJECTED: Final = len(range(0, RECORDS, 7))
+SHARED: Final = {
+    "accepted": RECORDS - REJECTED,
+    "rejected": REJECTED,
+    "released": len(range(0, RECORDS, 10)) - len(range(0, RECORDS, 70)),
+    "twice": 0,
+    "deliveries": 2,
+}
+"""What the members of a share group do: of seven records one is rejected, of ten others one released once."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +51,10 @@ def test_a_group_rebalances_and_goes_on_from_what_was_committed(
     assert output == {"partitions": 4, "members": 2, "assigned": 4, "rest": 10}
 
 
+def test_transactions_are_committed_and_aborted(program: Program, broker: BrokerProcess) -> None:
+    assert program("transactions", broker.plain) == {"committed": 2 * RECORDS, "all": 3 * RECORDS}
+
+
 def test_quotas_are_set_and_described(program: Program, broker: BrokerProcess) -> None:
     assert program("quotas", broker.plain) == {"entries": 1, "value": 12_345.0}
 
@@ -47,13 +62,4 @@ def test_quotas_are_set_and_described(program: Program, broker: BrokerProcess) -
 def test_the_members_of_a_share_group_finish_each_record_once(
     program: Program, broker: BrokerProcess
 ) -> None:
-    numbers = range(RECORDS)
-    rejected = [each for each in numbers if each % 7 == 0]
-    released = [each for each in numbers if each % 10 == 0 and each % 7]
-    assert program("shares", broker.plain) == {
-        "accepted": RECORDS - len(rejected),
-        "rejected": len(rejected),
-        "released": len(released),
-        "twice": 0,
-        "deliveries": 2,
-    }
+    assert program("shares", broker.plain) == SHARED

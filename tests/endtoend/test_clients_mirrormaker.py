@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from tests.controller.world import AUTHORIZER
 from tests.support import jvm_clients
 from tests.support.broker_process import BrokerProcess
+from tests.support.gateway_process import Way
 from tests.support.jvm_clients import JavaProcess, classpath
 from tests.support.kafka_tools import free_port
 
@@ -31,7 +32,8 @@ SETTINGS: Final = (AUTHORIZER, "super.users=User:ANONYMOUS", "group.initial.reba
 TIMEOUT_S: Final = 30
 PARTITIONS: Final = 3
 TOPIC: Final = "orders"
-MIRRORED: Final = "east.orders"
+EAST: Final = "east"
+MIRRORED: Final = f"{EAST}.{TOPIC}"
 GROUP: Final = "shop"
 CONFIGS: Final = {
     "retention.ms": "86400000",
@@ -71,7 +73,7 @@ def west(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield process
 
 
-def admin(broker: BrokerProcess) -> AdminClient:
+def admin(broker: BrokerProcess | Way) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
 
 
@@ -96,14 +98,14 @@ def acls(broker: BrokerProcess, topic: str) -> set[AclBinding]:
     return set(client.describe_acls(sought).result(TIMEOUT_S))
 
 
-def configs(broker: BrokerProcess, topic: str) -> Mapping[str, str]:
+def configs(broker: BrokerProcess | Way, topic: str) -> Mapping[str, str]:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     client = admin(broker)
     found = client.describe_configs([resource])[resource].result(TIMEOUT_S)
     return {name: entry.value for name, entry in found.items()}
 
 
-def topics(broker: BrokerProcess) -> Mapping[str, int]:
+def topics(broker: BrokerProcess | Way) -> Mapping[str, int]:
     return {name: len(each.partitions) for name, each in admin(broker).list_topics().topics.items()}
 
 
@@ -117,7 +119,7 @@ def produce(broker: BrokerProcess, first: int, count: int) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def read(broker: BrokerProcess, topic: str) -> Sequence[Row]:
+def read(broker: BrokerProcess | Way, topic: str) -> Sequence[Row]:
     """All committed records."""
     consumer = reader(broker, "nobody", "enable.partition.eof")
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
@@ -133,7 +135,7 @@ def read(broker: BrokerProcess, topic: str) -> Sequence[Row]:
     return sorted(found, key=lambda row: row[0])
 
 
-def reader(broker: BrokerProcess, group: str, *flags: str) -> Consumer:
+def reader(broker: BrokerProcess | Way, group: str, *flags: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": broker.plain,
@@ -147,7 +149,7 @@ def reader(broker: BrokerProcess, group: str, *flags: str) -> Consumer:
     )
 
 
-def take(broker: BrokerProcess, topic: str, count: int) -> Sequence[Any]:
+def take(broker: BrokerProcess | Way, topic: str, count: int) -> Sequence[Any]:
     """The values of this many records that the group has not read; it commits what it has read."""
     consumer = reader(broker, GROUP)
     consumer.subscribe([topic])
@@ -162,7 +164,7 @@ def take(broker: BrokerProcess, topic: str, count: int) -> Sequence[Any]:
     return found
 
 
-def committed(broker: BrokerProcess, topic: str) -> Mapping[int, int]:
+def committed(broker: BrokerProcess | Way, topic: str) -> Mapping[int, int]:
     consumer = reader(broker, GROUP)
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     found = {each.partition: each.offset for each in consumer.committed(places, TIMEOUT_S)}
@@ -170,26 +172,34 @@ def committed(broker: BrokerProcess, topic: str) -> Mapping[int, int]:
     return found
 
 
-def mirror_maker(path: str, directory: Path, east: BrokerProcess, west: BrokerProcess) -> JavaProcess:
+def mirror_maker(
+    path: str,
+    directory: Path,
+    east: BrokerProcess,
+    west: BrokerProcess | Way,
+    *more: str,
+    source: str = EAST,
+) -> JavaProcess:
+    """From `east`, which is named `source` there, to `west`; `more` are further settings."""
     settings = {
-        "clusters": "east, west",
-        "east.bootstrap.servers": east.plain,
+        "clusters": f"{source}, west",
+        f"{source}.bootstrap.servers": east.plain,
         "west.bootstrap.servers": west.plain,
-        "east->west.enabled": "true",
-        "east->west.topics": TOPIC,
-        "east->west.groups": GROUP,
-        "west->east.enabled": "false",
+        f"{source}->west.enabled": "true",
+        f"{source}->west.topics": TOPIC,
+        f"{source}->west.groups": GROUP,
+        f"west->{source}.enabled": "false",
         "sync.group.offsets.enabled": "true",
         "offset.lag.max": "0",
         "west.exactly.once.source.support": "enabled",
         "dedicated.mode.enable.internal.rest": "true",
         "listeners": f"http://127.0.0.1:{free_port()}",
-        "replication.factor": "1",
-        **{f"{each}.replication.factor": "1" for each in INTERNAL},
+        "replication.factor": "-1",
+        **{f"{each}.replication.factor": "-1" for each in INTERNAL},
         **{f"{each}.interval.seconds": "1" for each in EVERY_SECOND},
     }
     file = directory / "mm2.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    file.write_text("\n".join([*(f"{key}={value}" for key, value in settings.items()), *more]))
     return JavaProcess(path, "org.apache.kafka.connect.mirror.MirrorMaker", str(file))
 
 

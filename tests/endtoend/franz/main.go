@@ -274,7 +274,7 @@ func shares(ctx context.Context) any {
 }
 
 func main() {
-	ctx, stop := context.WithTimeout(context.Background(), 50*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), 100*time.Second)
 	defer stop()
 	what := map[string]func(context.Context) any{
 		"compressions": compressions, "acknowledgements": acknowledgements, "groups": groups, "quotas": quotas,

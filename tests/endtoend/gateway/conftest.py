@@ -8,11 +8,12 @@ import pytest
 
 from tests.support.gateway_process import Way
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.streams import STREAMS_GROUPS
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("kafka"), 3) as running:
+    with KafkaCluster(tmp_path_factory.mktemp("kafka"), 3, *STREAMS_GROUPS) as running:
         yield running
 
 

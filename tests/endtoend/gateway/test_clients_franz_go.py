@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.endtoend.test_clients_franz_go import SHARED
 from tests.support import kafka_tools
 from tests.support.broker_process import USERS
 from tests.support.client_programs import RECORDS, Program, go_program, needs
@@ -41,3 +42,7 @@ def test_transactions_are_committed_and_aborted(program: Program, way: Way) -> N
 
 def test_quotas_are_set_and_described(program: Program, way: Way) -> None:
     assert run(program, way, "quotas") == {"entries": 1, "value": 12_345.0}
+
+
+def test_the_members_of_a_share_group_finish_each_record_once(program: Program, way: Way) -> None:
+    assert run(program, way, "shares") == SHARED

@@ -20,10 +20,10 @@ import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
- * Copies the topic "from" to "to", exactly once, in a Flink cluster of this process.
+ * Copies the topic NAME-from to NAME-to, exactly once, in a Flink cluster of this process.
  *
- * The arguments are settings of Flink, and bootstrap, naming (of transactions), fails.after (records: throws once) and
- * bounded. The line "savepoint" of its input stops the job and tells the savepoint; else it ends with the job.
+ * The arguments are settings of Flink, and bootstrap, name, naming (of transactions), fails.after (records: throws once)
+ * and bounded. The line "savepoint" of its input stops the job and tells the savepoint; else it ends with the job.
  */
 public final class Copy {
   private static final AtomicInteger SEEN = new AtomicInteger();
@@ -35,13 +35,14 @@ public final class Copy {
       settings.put(each.substring(0, at), each.substring(at + 1));
     }
     String bootstrap = settings.remove("bootstrap");
+    String name = settings.remove("name");
     TransactionNamingStrategy naming = TransactionNamingStrategy.valueOf(settings.remove("naming"));
     int failsAfter = Integer.parseInt(settings.remove("fails.after"));
     boolean bounded = Boolean.parseBoolean(settings.remove("bounded"));
     KafkaSourceBuilder<String> source = KafkaSource.<String>builder()
         .setBootstrapServers(bootstrap)
-        .setTopics("from")
-        .setGroupId("flink")
+        .setTopics(name + "-from")
+        .setGroupId(name)
         .setProperty("partition.discovery.interval.ms", bounded ? "-1" : "1000")
         .setStartingOffsets(OffsetsInitializer.earliest())
         .setValueOnlyDeserializer(new SimpleStringSchema());
@@ -52,10 +53,10 @@ public final class Copy {
         .setBootstrapServers(bootstrap)
         .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
         .setTransactionNamingStrategy(naming)
-        .setTransactionalIdPrefix("flink")
+        .setTransactionalIdPrefix(name)
         .setProperty("transaction.timeout.ms", "60000")
         .setRecordSerializer(KafkaRecordSerializationSchema.builder()
-            .setTopic("to").setValueSerializationSchema(new SimpleStringSchema()).build())
+            .setTopic(name + "-to").setValueSerializationSchema(new SimpleStringSchema()).build())
         .build();
     StreamExecutionEnvironment flink =
         StreamExecutionEnvironment.getExecutionEnvironment(Configuration.fromMap(settings));
