@@ -44,14 +44,16 @@ Acks = tuple[tuple[int, int, int], ...]
 class Scenario:
     """A group that reads the topic `jobs-<name>`, which has ten records in the partition.
 
-    `queue` is the group's, and has these settings; None: nobody creates it. After each fetch its member
-    sends the next of `acks`, and closes its session after the last one. `letters` is the number of dead
-    letters.
+    `queue` is the group's, and has these settings; None: nobody creates it. For each of `acks` a member
+    fetches, acknowledges, and closes its session. With `by_delivery` members acknowledge everything, the
+    deliveries of a record by these types, until each record has had the last one. `letters` is the number of
+    dead letters.
     """
 
     name: str
     letters: int
-    acks: tuple[Acks, ...]
+    acks: tuple[Acks, ...] = ()
+    by_delivery: tuple[int, ...] = ()
     queue: str = ""
     settings: Mapping[str, str] | None = field(default_factory=lambda: ENABLED)
     partitions: int = 1
@@ -71,8 +73,8 @@ class Scenario:
 SCENARIOS: Final = (
     Scenario("rejected", 3, (((0, 0, ACCEPT), (1, 2, REJECT), (3, 3, GAP), (9, 9, REJECT)),)),
     Scenario("bare", 2, (((1, 2, REJECT),),), copies=False),
-    Scenario("released", 10, (((0, 1, RELEASE),), ((0, 1, RELEASE),))),
-    Scenario("last", 10, (((0, 1, RELEASE),), ((0, 0, REJECT), (1, 1, RELEASE)))),
+    Scenario("released", 10, by_delivery=(RELEASE, RELEASE)),
+    Scenario("last", 10, by_delivery=(RELEASE, REJECT)),
     Scenario("closed", 10, ((), ())),
     Scenario("second", 2, (((4, 5, REJECT),),), partition=1, partitions=3),
     Scenario("fewer", 2, (((4, 5, REJECT),),), partition=1),
@@ -118,6 +120,7 @@ async def played(port: int, scenario: Scenario) -> dict[str, Any]:
     await _create(side, scenario.topic, 2, {})
     if scenario.settings is not None:
         await _create(side, scenario.dead_letters, scenario.partitions, scenario.settings)
+        await _until_it_is_led(side, scenario)
     await _configure(side, group, scenario)
     await side.learn_topic_ids()
     await _produce(side, scenario)
@@ -139,6 +142,31 @@ async def _create(side: Side, name: str, partitions: int, settings: Mapping[str,
     topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
     answer = await side.ask("CreateTopics", {"topics": [topic], "timeout_ms": 10_000}, 7)
     assert answer["topics"][0]["error_code"] == 0, answer
+
+
+async def _until_it_is_led(side: Side, scenario: Scenario) -> None:
+    """Wait until each partition of the queue has its leader: Kafka gives up dead letters for others."""
+    with trio.fail_after(WITHIN_S):
+        for index in range(scenario.partitions):
+            while True:
+                found = await _fetched(side, scenario.dead_letters, index)
+                if not found["error_code"]:
+                    break
+                await trio.sleep(0.1)
+
+
+async def _fetched(side: Side, topic: str, partition: int) -> Any:
+    asked = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1_000_000}
+    body = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": 1_000_000,
+        "topics": [{"topic": topic, "partitions": [asked]}],
+    }
+    answer = await side.ask("Fetch", body, 12)
+    (found,) = answer["responses"][0]["partitions"]
+    return found
 
 
 async def _configure(side: Side, group: str, scenario: Scenario) -> None:
@@ -181,25 +209,47 @@ async def _begin(side: Side, group: str, scenario: Scenario) -> None:
 
 
 async def _consume(side: Side, group: str, scenario: Scenario) -> list[Any]:
-    """Fetch and acknowledge in turn; return what was acquired each time."""
-    acquired, member = [], 1
+    """Fetch and acknowledge in turn; return what was acquired each time, but for `by_delivery`: Kafka
+    delivers some records alone before their last delivery.
+    """
+    acquired = []
     for number, acks in enumerate(scenario.acks):
-        name = f"AAAAAAAAAAAAAAAAAAAA{member:02d}"
-        acquired.append(await _acquired(side, group, scenario, name))
-        types = [{"first_offset": one, "last_offset": two, "acknowledge_types": [t]} for one, two, t in acks]
-        partition = {"partition_index": scenario.partition, "acknowledgement_batches": types}
-        body = {
-            "group_id": group,
-            "member_id": name,
-            "share_session_epoch": -1,
-            "topics": [{"topic_id": topic_id(scenario.topic), "partitions": [partition]}] if acks else [],
-        }
-        answer = await side.ask("ShareAcknowledge", body, 1)
-        assert answer["error_code"] == 0, answer
-        for topic in answer["responses"]:
-            assert [each["error_code"] for each in topic["partitions"]] == [0], (number, answer)
-        member += 1
+        member = f"AAAAAAAAAAAAAAAAAAAA{number:02d}"
+        acquired.append(await _acquired(side, group, scenario, member))
+        await _acknowledge(side, group, scenario, member, acks)
+    done = number = 0
+    while scenario.by_delivery and done < 10:
+        number += 1
+        member = f"AAAAAAAAAAAAAAAAAAAA{number:02d}"
+        ranges = await _acquired(side, group, scenario, member)
+        acks = tuple(
+            (each["first_offset"], each["last_offset"], scenario.by_delivery[each["delivery_count"] - 1])
+            for each in ranges
+        )
+        await _acknowledge(side, group, scenario, member, acks)
+        done += sum(
+            each["last_offset"] - each["first_offset"] + 1
+            for each in ranges
+            if each["delivery_count"] == len(scenario.by_delivery)
+        )
     return acquired
+
+
+async def _acknowledge(side: Side, group: str, scenario: Scenario, member: str, acks: Acks) -> None:
+    types = [
+        {"first_offset": one, "last_offset": two, "acknowledge_types": [kind]} for one, two, kind in acks
+    ]
+    partition = {"partition_index": scenario.partition, "acknowledgement_batches": types}
+    body = {
+        "group_id": group,
+        "member_id": member,
+        "share_session_epoch": -1,
+        "topics": [{"topic_id": topic_id(scenario.topic), "partitions": [partition]}] if acks else [],
+    }
+    answer = await side.ask("ShareAcknowledge", body, 1)
+    assert answer["error_code"] == 0, answer
+    for topic in answer["responses"]:
+        assert [each["error_code"] for each in topic["partitions"]] == [0], answer
 
 
 async def _acquired(side: Side, group: str, scenario: Scenario, member: str) -> Any:
@@ -225,14 +275,13 @@ async def _acquired(side: Side, group: str, scenario: Scenario, member: str) -> 
             await trio.sleep(0.1)
 
 
-async def _until_archived(side: Side, group: str, scenario: Scenario) -> list[list[int]]:
-    """Wait until no record waits for its dead letter; return the offsets that are archived by then, with
-    their deliveries, without those before the start offset.
-    """
+async def _until_archived(side: Side, group: str, scenario: Scenario) -> list[int]:
+    """Wait until no rejected record waits for its dead letter; return their offsets."""
     wanted = {
         offset
-        for first, last, kind in scenario.acks[-1]
-        if kind in (REJECT, RELEASE)
+        for acks in scenario.acks
+        for first, last, kind in acks
+        if kind == REJECT
         for offset in range(first, last + 1)
     }
     partition = {"partition": scenario.partition, "leader_epoch": 0}
@@ -243,14 +292,14 @@ async def _until_archived(side: Side, group: str, scenario: Scenario) -> list[li
             (found,) = answer["results"][0]["partitions"]
             assert found["error_code"] == 0, answer
             archived = {
-                offset: each["delivery_count"]
+                offset
                 for each in found["state_batches"]
                 if each["delivery_state"] == ARCHIVED
                 for offset in range(each["first_offset"], each["last_offset"] + 1)
             }
             done = {each for each in wanted if each in archived or each < found["start_offset"]}
             if done == wanted:
-                return [[each] for each in sorted(done)]
+                return sorted(done)
             await trio.sleep(0.1)
 
 
@@ -274,21 +323,12 @@ async def _letters(side: Side, scenario: Scenario, began_ms: int) -> dict[int, l
     with trio.move_on_after(WITHIN_S if scenario.letters else 1):
         while sum(map(len, found.values())) < max(scenario.letters, 1):
             for index in range(3):
-                asked = {"partition": index, "fetch_offset": 0, "partition_max_bytes": 1_000_000}
-                body = {
-                    "replica_id": -1,
-                    "max_wait_ms": 0,
-                    "min_bytes": 1,
-                    "max_bytes": 1_000_000,
-                    "topics": [{"topic": name, "partitions": [asked]}],
-                }
-                answer = await side.ask("Fetch", body, 12)
-                (partition,) = answer["responses"][0]["partitions"]
+                partition = await _fetched(side, name, index)
                 if not partition["error_code"]:
-                    found[index] = [
+                    found[index] = sorted(
                         (each.key, each.value, each.headers, began_ms <= each.timestamp + 1_000)
                         for batch in batches(bytes.fromhex(partition["records"] or ""))
                         for each in records(batch)
-                    ]
+                    )
             await trio.sleep(0.1)
     return found
