@@ -210,7 +210,7 @@ async def _begin(side: Side, group: str, scenario: Scenario) -> None:
 
 async def _consume(side: Side, group: str, scenario: Scenario) -> list[Any]:
     """Fetch and acknowledge in turn; return what was acquired each time, but for `by_delivery`: Kafka
-    delivers some records alone before their last delivery.
+    divides the ranges of released records otherwise.
     """
     acquired = []
     for number, acks in enumerate(scenario.acks):
