@@ -182,7 +182,7 @@ test-compiled: $(VENV)/dev compiled
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
-	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/test_clients_streams_groups.py tests/endtoend/gateway/test_clients_records.py tests/upstream $(ARGS)
+	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/test_clients_share_dead_letters.py tests/endtoend/test_clients_streams_groups.py tests/endtoend/gateway/test_clients_records.py tests/upstream $(ARGS)
 
 test-clients-more: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka || echo "No Apache Kafka here: Kafka Streams is not compared, nor are its tools."

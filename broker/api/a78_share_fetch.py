@@ -9,8 +9,7 @@ client's request quota gets no records, and they count as not delivered. An unkn
 wait of the others. An unknown topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of
 the request). The first response of a session names all partitions, later ones those with records or an error.
 Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It can renew the locks of
-records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222). Left out: dead letter
-queues (KIP-1191).
+records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222).
 """
 
 from broker.api.registry import api

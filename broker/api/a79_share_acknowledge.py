@@ -3,7 +3,8 @@
 Versions 1-2. Each partition succeeds or fails as a whole, and what succeeds is stored before the response.
 Records that the member does not hold are INVALID_RECORD_STATE; those never delivered are an INVALID_REQUEST.
 The request has the next epoch of the member's share session; -1 closes the session and releases what the
-member holds. Version 2 can renew the locks of records (KIP-1222). (KIP-932)
+member holds. Version 2 can renew the locks of records (KIP-1222). The response does not wait for the dead
+letters of rejected records (KIP-1191). (KIP-932)
 """
 
 from broker.api.registry import api

@@ -48,7 +48,7 @@ class FailedStep(Enum):
     GROUP_TIMER = "group-timer"
     """Due deadlines of one consumer group: sessions and rebalances."""
     SHARE_TIMER = "share-timer"
-    """Locks of share groups that end, and the deletion of obsolete states."""
+    """Locks of share groups that end, dead letters, and the deletion of obsolete states."""
     TRANSACTION_TIMER = "transaction-timer"
     """Timeouts, markers and completions of transactions, which are tried again."""
     STREAMS_TOPICS = "streams-topics"

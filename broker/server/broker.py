@@ -46,6 +46,7 @@ from broker.server.parts.control import (
     quota_callback,
     remove_expired_tokens,
 )
+from broker.server.parts.dead_letters import DEAD_LETTERS
 from broker.server.parts.share_groups import SHARE_GROUP_STATES
 from broker.server.parts.storage import DelayedRequests, ServerStorage
 from broker.server.parts.streams_topics import STREAMS_TOPICS
@@ -112,6 +113,7 @@ class BrokerServer(Server):
                     self.storage.cleaner.manager,
                     self.delayed.purgatories,
                     self.authorizer,
+                    self.delayed.share.dead_letters.writer.counts,
                 ),
             )
 
@@ -140,6 +142,7 @@ class BrokerServer(Server):
         """Start the tasks of the logs, of share groups and of the metadata."""
         self.storage.start(nursery, self.socket_server.handlers)
         nursery.start_soon(self.delayed.share_states.run, name=SHARE_GROUP_STATES)
+        nursery.start_soon(self.delayed.share.dead_letters.run, name=DEAD_LETTERS)
         nursery.start_soon(self.delayed.streams_topics.run, name=STREAMS_TOPICS)
         if self.tokens.enabled:
             interval_ms = self.config.security.delegation_token_expiry_check_interval_ms

@@ -86,7 +86,12 @@ class ServerViews:
         topics = TopicViews(lambda: control.image)
         if logs is not None:
             topics = LogViews(
-                lambda: control.image, logs.partitions, logs.groups, logs.cleaner, logs.transactions
+                lambda: control.image,
+                logs.partitions,
+                logs.groups,
+                logs.cleaner,
+                logs.transactions,
+                logs.dead_letters,
             )
         self.info = ServerInfo(metadata.node_id, VERSION, (), "")
         self.views = Views(

@@ -51,7 +51,10 @@ KINDS: Final = (
     ("processor", re.compile(r"^(?>.*?-kafka-network-thread-).*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),
     ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|^(?>.*?-kafka-network-thread-).*-\d+-[a-z-]+$")),
-    ("storage", re.compile(r"^(kafka-)?log-|^event-writer$|^share-group-states|^streams-topics$")),
+    (
+        "storage",
+        re.compile(r"^(kafka-)?log-|^event-writer$|^share-(group-states|dead-letters)|^streams-topics$"),
+    ),
     ("telemetry", re.compile(r"^client-telemetry-|^alert-(rules$|destination-)")),
     ("supervisor", re.compile(r"^(fatal-errors|garbage-collector)$")),
     ("security", re.compile(r"^oauthbearer-keys-")),

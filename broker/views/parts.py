@@ -1,11 +1,12 @@
 """The parts of a server that views, /metrics and the task tree read. Made by `server`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from broker.api.requests.callbacks import Callbacks
 from broker.api.requests.retry_storm import RetryStormGate
 from broker.coordinator.group_service import GroupService
+from broker.coordinator.share.dead_letters import DeadLetterCounts
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.network.clock import LoopIdle, TrioClock
@@ -42,3 +43,5 @@ class LogParts(NamedTuple):
     cleaner: CleanerManager
     purgatories: Sequence[Purgatory[Any]]
     authorizer: Authorizer | None
+    dead_letters: Mapping[str, DeadLetterCounts]
+    """By group id."""

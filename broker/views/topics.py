@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps, freed, sorted_in_steps
+from broker.config.sections.share_groups import DEAD_LETTER_TOPIC
 from broker.controller.rows.topics import (
     CommittedRow,
     CompactionRow,
+    DeadLettersRow,
     GroupDetail,
     GroupRow,
     MemberRow,
@@ -23,6 +25,7 @@ from broker.controller.rows.topics import (
 from broker.coordinator.group.messages import CONSUMER as CONSUMER_TYPE
 from broker.coordinator.group.messages import SHARE, STREAMS, CommittedOffset
 from broker.coordinator.group_service import GroupService
+from broker.coordinator.share.dead_letters import DeadLetterCounts
 from broker.coordinator.transaction.state import DECIDED, NAMES, TopicPartition, Transaction, TransactionState
 from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
@@ -109,8 +112,11 @@ class LogViews(TopicViews):
         groups: GroupService,
         cleaner: CleanerManager,
         transactions: TransactionService,
+        dead_letters: Mapping[str, DeadLetterCounts],
     ) -> None:
+        """`dead_letters` are by group id."""
         super().__init__(image)
+        self._dead_letters = dead_letters
         self._transactions = transactions
         self._cleaner = cleaner
         self._partitions = partitions
@@ -142,7 +148,12 @@ class LogViews(TopicViews):
         return group_rows(self._groups)
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
-        return group_detail(self._groups, self._partitions, group_id)
+        configs = self._image().group_configs.get(group_id, {})
+        queue, counts = configs.get(DEAD_LETTER_TOPIC.key, "").strip(), self._dead_letters.get(group_id)
+        dead_letters = None
+        if queue or counts is not None:
+            dead_letters = DeadLettersRow(queue, 0 if counts is None else counts.records)
+        return group_detail(self._groups, self._partitions, group_id, dead_letters)
 
     def each_transaction(self) -> Iterator[TransactionRow | None]:
         return transaction_rows(self._transactions, self._partitions)
@@ -197,7 +208,9 @@ def group_rows(groups: GroupService) -> Iterator[GroupRow | None]:
         yield None
 
 
-def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> Steps[GroupDetail | None]:
+def group_detail(
+    groups: GroupService, partitions: Partitions, group_id: str, dead_letters: DeadLettersRow | None = None
+) -> Steps[GroupDetail | None]:
     """Return a group with its members and offsets, None if there is none."""
     found = groups.coordinator.overview(group_id)
     if found is None:
@@ -243,7 +256,7 @@ def group_detail(groups: GroupService, partitions: Partitions, group_id: str) ->
     offsets = yield from _offsets((yield from groups.positions(group_id)), partitions)
     lag = sum(each.lag or 0 for each in offsets)
     row = GroupRow(group_id, found.state, protocol_type, len(members), lag, found.group_type)
-    return GroupDetail(row, assignor, tuple(members), tuple(offsets), streams)
+    return GroupDetail(row, assignor, tuple(members), tuple(offsets), streams, dead_letters)
 
 
 def _offsets(

@@ -243,7 +243,15 @@ class Harness:
             ),
         }
         self.share = ShareGroups(
-            config, self.control, self.partitions, self.fetches, self.quotas, self.security, self.clock
+            config,
+            self.control,
+            self.partitions,
+            self.fetches,
+            self.quotas,
+            self.security,
+            self.clock,
+            self.deliver,
+            self._failed,
         )
         self.services |= self.share.services
         self.groups.load(self.now)

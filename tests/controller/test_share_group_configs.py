@@ -124,7 +124,7 @@ def test_an_internal_setting_is_described_where_it_is_set(world):
 @pytest.mark.parametrize(("most", "own", "expected"), [(5, 10, 5), (10, 10, 10), (25, 25, 25), (25, 26, 25)])
 def test_a_limit_that_the_broker_lowered_since_counts(most, own, expected):
     config = build_config({"group.share.max.delivery.count.limit": str(most)}).share_partitions
-    assert share_settings({DELIVERIES: str(own)}, config).limits == (expected, 2_000)
+    assert share_settings({DELIVERIES: str(own)}, config).limits == (expected, 2_000, False)
 
 
 def test_the_broker_can_allow_more_deliveries_than_its_own_limit():

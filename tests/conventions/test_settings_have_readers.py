@@ -14,9 +14,6 @@ from tests.conventions.sources import Module, modules
 
 INERT: Final = {
     "delete.records.purgatory.purge.interval.requests",
-    "errors.deadletterqueue.auto.create.topics.enable",
-    "errors.deadletterqueue.group.enable",
-    "errors.deadletterqueue.topic.name.prefix",
     "follower.replication.throttled.rate",
     "follower.replication.throttled.replicas",
     "group.consumer.assignor.offload.enable",

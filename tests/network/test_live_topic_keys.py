@@ -30,8 +30,6 @@ async def test_how_far_rolls_are_spread(broker: RunningBroker) -> None:
 
 
 @takes_effect(
-    "errors.deadletterqueue.auto.create.topics.enable",
-    "errors.deadletterqueue.topic.name.prefix",
     "group.consumer.assignor.offload.enable",
     "group.share.assignor.offload.enable",
     "group.streams.assignor.offload.enable",
@@ -48,8 +46,6 @@ async def test_a_key_without_effect_is_accepted_with_a_warning(
 ) -> None:
     caplog.set_level(logging.WARNING)
     values = {
-        "errors.deadletterqueue.auto.create.topics.enable": "true",
-        "errors.deadletterqueue.topic.name.prefix": "dead.",
         "group.consumer.assignor.offload.enable": "false",
         "group.share.assignor.offload.enable": "false",
         "group.streams.assignor.offload.enable": "false",

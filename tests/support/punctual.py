@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
+from broker.coordinator.share.share_partitions import SharePartitions
 from broker.network.reaper import Reaper
 from broker.purgatory.purgatory import Purgatory
 from broker.server.server import Server
@@ -39,11 +40,15 @@ class Punctuality(trio.abc.Instrument):
 
 def _due(next_deadline: Callable[[], int | None]) -> float:
     """Return the time by which the reaper must wake. A purgatory may ask for an earlier time at which it only
-    moves operations to a finer level of its timing wheel.
+    moves operations to a finer level of its timing wheel, and so may the locks of share groups.
     """
     owner = getattr(next_deadline, "__self__", None)
+    timer = None
     if isinstance(owner, Purgatory):
         timer = owner._timer
+    elif isinstance(owner, SharePartitions) and not owner._leaving:
+        timer = owner._locks
+    if timer is not None:
         buckets = timer._wheel._queue._heap
         entries = [*timer._due, *(entry for bucket in buckets for entry in bucket.entries)]
         return min((each.expiration_ms for each in entries if not each.cancelled), default=math.inf)

@@ -45,6 +45,7 @@ from broker.coordinator.group.messages import (
 from broker.coordinator.group.streams.assignor import NOTHING, TaskSets
 from broker.coordinator.group.streams.topology import Topology
 from broker.coordinator.group_service import OFFSETS_TOPIC, GroupService
+from broker.coordinator.share.dead_letters import DeadLetterCounts
 from broker.coordinator.transaction.state import TransactionChange, TransactionClient
 from broker.coordinator.transaction_service import TRANSACTIONS_TOPIC, TransactionService
 from broker.log.cleaner.manager import CleanerManager
@@ -124,8 +125,14 @@ class LogWorld:
         TransactionChanges(self.transactions, self.now).register(self.control)
         info = ServerInfo(1, "0.1.0", (ClientEndpoint("127.0.0.1:9092"),), "http://127.0.0.1:8080/")
         self.cleaner = CleanerManager(self.log)
+        self.dead_letters: dict[str, DeadLetterCounts] = {}
         self.logs = LogViews(
-            lambda: self.control.image, self.partitions, self.groups, self.cleaner, self.transactions
+            lambda: self.control.image,
+            self.partitions,
+            self.groups,
+            self.cleaner,
+            self.transactions,
+            self.dead_letters,
         )
         authorizer = None
         if config.security.authorizer_class_name:

@@ -24,7 +24,7 @@ from broker.controller.group_changes import (
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.streams_groups import StreamsGroupRow
-from broker.controller.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow
+from broker.controller.rows.topics import CommittedRow, DeadLettersRow, GroupDetail, GroupRow, MemberRow
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.record_json import LATEST_MOMENT
@@ -79,10 +79,11 @@ GROUP_DETAIL: Final = msgspec.structs.replace(
         consumers=Listing(schema_of(MemberRow), max_items=1_000_000),
         offsets=Listing(schema_of(CommittedRow), max_items=1_000_000),
         streams=schema_of(StreamsGroupRow, "StreamsGroup"),
+        dead_letters=schema_of(DeadLettersRow, "DeadLetters"),
     ),
-    optional=frozenset({"streams"}),
+    optional=frozenset({"streams", "dead_letters"}),
 )
-"""`streams` is that of streams groups; others have none."""
+"""`streams` is that of streams groups, `dead_letters` that of share groups with a dead letter queue."""
 GROUP_PAGE: Final = page_schema(GROUP)
 
 GROUPS: Final[Table[GroupRow]] = Table(
@@ -118,6 +119,8 @@ async def group(call: Call) -> Reply:
     found: dict[str, Any] = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
     if detail.streams is not None:
         found["streams"] = await run_in_slices(as_json_in_steps(detail.streams))
+    if detail.dead_letters is not None:
+        found["dead_letters"] = as_json(detail.dead_letters)
     return Reply(as_json(detail.group) | found)
 
 
@@ -261,13 +264,15 @@ ROUTES: Final = (
         "GET /api/v1/groups/{group}",
         "getGroup",
         "One group, with its members, their assignments and its offsets; a streams group with its topology "
-        "and tasks.",
+        "and tasks, a share group with the number of its dead letters since the start.",
         group,
         {
             200: ResponseSpec(
                 "The group. A streams group has `streams`, and so have its members: the topology, the status "
                 "that its members receive if its topics do not suit it, and each task with its role now "
-                "(null: not yet) and in the target assignment (null: no longer)",
+                "(null: not yet) and in the target assignment (null: no longer). A share group with a dead "
+                "letter queue, now or since the start, has `dead_letters`; its `topic` is empty if it has no "
+                "queue any more",
                 GROUP_DETAIL,
             ),
             404: _MISSING,

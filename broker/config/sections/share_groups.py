@@ -143,20 +143,18 @@ RENEW_ACKNOWLEDGE: Final = Setting(
     "refused with INVALID_RECORD_STATE.",
 )
 
-NO_DEAD_LETTERS: Final = "there are no dead letter queues: a record that cannot be delivered is archived"
 DEAD_LETTER_TOPIC: Final = Setting(
     "errors.deadletterqueue.topic.name",
     "",
     TEXT,
-    inert=NO_DEAD_LETTERS,
-    doc="The topic for records that are rejected, or delivered too often (KIP-1191). Empty: none.",
+    doc="The topic with a dead letter for each record that is rejected, or was delivered too often "
+    "(KIP-1191). Empty: none. It must have `errors.deadletterqueue.group.enable`.",
 )
 DEAD_LETTER_RECORDS: Final = Setting(
     "errors.deadletterqueue.copy.record.enable",
     False,
     BOOLEAN,
-    inert=NO_DEAD_LETTERS,
-    doc="Whether the dead letter queue has the records themselves, or only where they are.",
+    doc="Whether dead letters have the keys and values of the records, or only say where they are.",
 )
 INTERNAL_NAME: Final = "__"
 """What the name of a dead letter queue cannot begin with."""
@@ -211,15 +209,17 @@ class SharePartitionConfig:
         "group.share.max.partition.max.record.locks", 4_000, integer(2_000, 10_000), "records"
     ).described("The largest `share.partition.max.record.locks` of a group.")
     dead_letter_topic_prefix: str = Setting(
-        "errors.deadletterqueue.topic.name.prefix", "dlq.", TEXT, dynamic=True, inert=NO_DEAD_LETTERS
-    ).described("What the name of a dead letter queue that is created by itself begins with.")
+        "errors.deadletterqueue.topic.name.prefix", "dlq.", TEXT, dynamic=True
+    ).described(
+        "What the name of each dead letter queue begins with; a group whose queue has another name writes no "
+        "dead letters. Empty: any."
+    )
     creates_dead_letter_topics: bool = Setting(
         "errors.deadletterqueue.auto.create.topics.enable",
         False,
         BOOLEAN,
         dynamic=True,
-        inert=NO_DEAD_LETTERS,
-    ).described("Whether dead letter queues are created by themselves.")
+    ).described("Whether a dead letter queue that does not exist is created with its first dead letter.")
     max_sessions: int = Setting("group.share.max.share.sessions", 2_000, integer(1), "sessions").described(
         "Maximum number of share sessions. A member that exceeds it is refused with "
         "SHARE_SESSION_LIMIT_REACHED."

@@ -20,7 +20,6 @@ from broker.config.kinds import (
     one_of,
 )
 from broker.config.sections.quotas import TopicThrottles
-from broker.config.sections.share_groups import NO_DEAD_LETTERS
 from broker.config.setting import Setting, settings_of
 
 NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
@@ -427,16 +426,13 @@ class TieredStorage:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Dead letter queues of share groups (KIP-1191), which this broker does not have. Topic-only, as in
-    Kafka.
-    """
+    """Dead letter queues of share groups (KIP-1191). Topic-only, as in Kafka."""
 
     group_enable: bool = Setting(
         "errors.deadletterqueue.group.enable",
         False,
         BOOLEAN,
         topic_key="errors.deadletterqueue.group.enable",
-        inert=NO_DEAD_LETTERS,
     ).described("Whether the topic can be the dead letter queue of a share group.")
 
 
@@ -464,6 +460,8 @@ TOPIC_SETTINGS: Final[dict[str, Setting]] = {
     if described.topic_key is not None
 }
 """By the topic's key: `retention.ms`, not `log.retention.ms`."""
+
+DEAD_LETTER_QUEUE: Final = TOPIC_SETTINGS["errors.deadletterqueue.group.enable"]
 
 _FIELDS: Final[dict[str, str]] = {
     described.topic_key: field.name

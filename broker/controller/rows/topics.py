@@ -107,14 +107,26 @@ class CommittedRow(msgspec.Struct, frozen=True):
     lag: int | None
 
 
+class DeadLettersRow(msgspec.Struct, frozen=True):
+    """What a share group has written to its dead letter queue since the start. `topic` is empty if it has no
+    queue any more.
+    """
+
+    topic: str
+    records: int
+
+
 class GroupDetail(msgspec.Struct, frozen=True):
-    """`streams`: None for groups of other types."""
+    """`streams`: None for groups of other types. `dead_letters`: None for a group without a dead letter
+    queue, now and since the start.
+    """
 
     group: GroupRow
     assignor: str
     members: tuple[MemberRow, ...]
     offsets: tuple[CommittedRow, ...]
     streams: StreamsGroupRow | None = None
+    dead_letters: DeadLettersRow | None = None
 
 
 class TransactionRow(msgspec.Struct, frozen=True):

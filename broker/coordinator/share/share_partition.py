@@ -10,6 +10,9 @@ An acknowledgement has two steps. `acknowledge`, `release` and `expired` return 
 no other request can acquire or acknowledge; `complete` applies or withdraws it once it is stored, or could
 not be. What is acquired is not stored: after a kill, records that were only delivered are available with the
 delivery count of their last stored state.
+
+With a dead letter queue, a record that is rejected or had its last delivery is ARCHIVING, which is stored,
+until `dead_letters` has written it and calls `archive`. (KIP-1191)
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,15 +31,11 @@ REJECT: Final = 3
 RENEW: Final = 4
 """Keeps a record for the time of another lock. (KIP-1222)"""
 
-ACKNOWLEDGED_STATES: Final = {
-    GAP: RecordState.ARCHIVED,
-    ACCEPT: RecordState.ACKNOWLEDGED,
-    RELEASE: RecordState.AVAILABLE,
-    REJECT: RecordState.ARCHIVED,
-}
-"""By acknowledge type, of those that end a delivery."""
+_ENDING: Final = frozenset({GAP, ACCEPT, RELEASE, REJECT})
+"""The acknowledge types that end a delivery."""
 
-_AVAILABLE, _ACQUIRED, _ARCHIVED = RecordState.AVAILABLE, RecordState.ACQUIRED, RecordState.ARCHIVED
+_AVAILABLE, _ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
+_ARCHIVING, _ARCHIVED = RecordState.ARCHIVING, RecordState.ARCHIVED
 
 
 class Span(NamedTuple):
@@ -54,6 +53,15 @@ class AcquiredRange(NamedTuple):
     deliveries: int
 
 
+class UndeliveredRange(NamedTuple):
+    """Records that are ARCHIVING after this number of deliveries. `is_rejected`: a member rejected them."""
+
+    first: int
+    last: int
+    deliveries: int
+    is_rejected: bool
+
+
 class Acknowledgement(NamedTuple):
     """An acknowledgement of records by a member: one type for all of them, or one for each."""
 
@@ -63,10 +71,17 @@ class Acknowledgement(NamedTuple):
 
 
 class ShareLimits(NamedTuple):
-    """`deliveries` is group.share.delivery.count.limit, `locks` group.share.partition.max.record.locks."""
+    """`deliveries` is group.share.delivery.count.limit, `locks` group.share.partition.max.record.locks.
+    `has_dead_letters`: the group has a dead letter queue.
+    """
 
     deliveries: int = 5
     locks: int = 2_000
+    has_dead_letters: bool = False
+
+    def undelivered(self) -> RecordState:
+        """Return the state of a record that is not delivered again."""
+        return _ARCHIVING if self.has_dead_letters else _ARCHIVED
 
 
 DEFAULT_LIMITS: Final = ShareLimits()
@@ -85,10 +100,18 @@ class Lock(TimerTask):
         self.is_over = False
 
 
-class _Run:
-    """Records with one state. `to` is the state and count after the change in progress."""
+class _Next(NamedTuple):
+    """What records become. `is_rejected` is why they are ARCHIVING, and not stored."""
 
-    __slots__ = ("count", "first", "last", "lock", "state", "to")
+    state: RecordState
+    deliveries: int
+    is_rejected: bool = False
+
+
+class _Run:
+    """Records with one state. `to` is what they become by the change in progress."""
+
+    __slots__ = ("count", "first", "is_rejected", "last", "lock", "state", "to")
 
     def __init__(self, first: int, last: int, state: RecordState, count: int, lock: Lock | None) -> None:
         self.first = first
@@ -96,7 +119,8 @@ class _Run:
         self.state = state
         self.count = count
         self.lock = lock
-        self.to: tuple[RecordState, int] | None = None
+        self.is_rejected = False
+        self.to: _Next | None = None
         if lock is not None:
             lock.runs += 1
 
@@ -128,6 +152,11 @@ class StateChange:
         self.batches = batches
         self.start_offset = start_offset
 
+    @property
+    def has_undelivered(self) -> bool:
+        """Whether some of its records wait for the dead letter queue."""
+        return any(each.state is _ARCHIVING for each in self.runs)
+
 
 _first = attrgetter("first")
 
@@ -157,6 +186,7 @@ class SharePartition:
             first = max(batch.first, self.end_offset)
             self._extend(first - 1, _AVAILABLE, 0)
             self._extend(batch.last, batch.state, batch.deliveries)
+            self._runs[-1].is_rejected = batch.deliveries < limits.deliveries
         self._has_free = True
         self._move_start()
 
@@ -368,6 +398,34 @@ class SharePartition:
                 runs.append(each)
         return self._change(runs)
 
+    def undelivered(self) -> list[UndeliveredRange]:
+        """Return the records that wait for the dead letter queue, in order.
+
+        A stored state does not say why; of its records, those below the limit of deliveries count as
+        rejected. (Kafka: maybeResumeDlqArchiving)
+        """
+        return [
+            UndeliveredRange(each.first, each.last, each.count, each.is_rejected)
+            for each in self._runs
+            if each.state is _ARCHIVING
+        ]
+
+    def archive(self, spans: Iterable[Span]) -> StateChange:
+        """Begin to archive the records of the spans that are ARCHIVING; each span is within one range.
+
+        `complete` applies it even if it could not be stored: the records would be written again otherwise.
+        """
+        runs = []
+        for first, last in spans:
+            first = max(first, self.start_offset)
+            if first > last or first >= self.end_offset:
+                continue
+            if self._runs[self._index_of(first)].state is _ARCHIVING:
+                run = self._runs[self._cut(first, last)]
+                run.to = _Next(_ARCHIVED, run.count)
+                runs.append(run)
+        return self._change(runs)
+
     def complete(self, change: StateChange, *, is_stored: bool) -> None:
         """Apply a change that is stored, or withdraw it. Records whose lock has ended meanwhile become
         available.
@@ -377,11 +435,11 @@ class SharePartition:
             lock = each.lock
             if to is None:
                 continue
-            if not is_stored:
+            if not is_stored and each.state is not _ARCHIVING:
                 if lock is None or not lock.is_over:
                     continue
                 to = self._available(each.count)
-            each.state, each.count = to
+            each.state, each.count, each.is_rejected = to
             each.drop_lock()
             if each.state is _AVAILABLE:
                 self._has_free = True
@@ -431,8 +489,7 @@ class SharePartition:
                     if kind == RENEW:
                         renewals.append(run)
                         continue
-                    state = ACKNOWLEDGED_STATES[kind]
-                    run.to = self._available(run.count) if state is _AVAILABLE else (state, run.count)
+                    run.to = self._acknowledged(kind, run.count)
                     changed.append(run)
         except ApiError:
             for run in changed:
@@ -448,19 +505,27 @@ class SharePartition:
                 ErrorCode.INVALID_REQUEST, f"The records from {self.end_offset} were not delivered yet"
             )
 
-    def _available(self, count: int) -> tuple[RecordState, int]:
-        """Return the state after a delivery that failed."""
-        return (_ARCHIVED if count >= self.limits.deliveries else _AVAILABLE), count
+    def _acknowledged(self, kind: int, count: int) -> _Next:
+        """Return what records become by an acknowledgement that ends their delivery."""
+        if kind == RELEASE:
+            return self._available(count)
+        if kind == REJECT:
+            return _Next(self.limits.undelivered(), count, is_rejected=True)
+        return _Next(RecordState.ACKNOWLEDGED if kind == ACCEPT else _ARCHIVED, count)
+
+    def _available(self, count: int) -> _Next:
+        """Return what records become after a delivery that failed."""
+        return _Next(self.limits.undelivered() if count >= self.limits.deliveries else _AVAILABLE, count)
 
     def _change(self, runs: list[_Run]) -> StateChange:
         batches = []
         for each in sorted(runs, key=_first):
             assert each.to is not None
-            batches.append(StateBatch(each.first, each.last, *each.to))
+            batches.append(StateBatch(each.first, each.last, each.to.state, each.to.deliveries))
         start = self.end_offset
         changed = set(runs)
         for each in self._runs:
-            state = each.to[0] if each in changed and each.to is not None else each.state
+            state = each.to.state if each in changed and each.to is not None else each.state
             if not state.is_terminal:
                 start = each.first
                 break
@@ -487,11 +552,13 @@ class SharePartition:
         run = self._runs[at]
         if run.first < first:
             before = _Run(run.first, first - 1, run.state, run.count, run.lock)
+            before.is_rejected = run.is_rejected
             run.first = first
             self._runs.insert(at, before)
             at += 1
         if run.last > last:
             after = _Run(last + 1, run.last, run.state, run.count, run.lock)
+            after.is_rejected = run.is_rejected
             run.last = last
             self._runs.insert(at + 1, after)
         return at
@@ -523,7 +590,7 @@ def _check_types(each: Acknowledgement, *, renews: bool) -> None:
 
 def are_known(types: Iterable[int], *, renews: bool) -> bool:
     """Return whether all are acknowledge types; `renews`: RENEW too."""
-    return all(kind in ACKNOWLEDGED_STATES or (renews and kind == RENEW) for kind in set(types))
+    return all(kind in _ENDING or (renews and kind == RENEW) for kind in set(types))
 
 
 def _groups(each: Acknowledgement, start_offset: int) -> Iterator[tuple[int, int, int]]:

@@ -1,10 +1,10 @@
 """The share partitions that this broker leads, their locks, and the writes of their state. (Kafka:
 SharePartitionManager)
 
-Called by the handlers of ShareFetch and ShareAcknowledge, and by the timer of the locks. A share partition is
-read from its stored state with the first fetch, and dropped when its state is set anew or deleted. The
-settings of a group are read whenever they are needed, so that a change applies from the next acquisition on.
-(Kafka: GroupConfig)
+Called by the handlers of ShareFetch and ShareAcknowledge, the timer of the locks, and `dead_letters`. A share
+partition is read from its stored state with the first fetch, and dropped when its state is set anew or
+deleted. The settings of a group are read whenever they are needed, so that a change applies from the next
+acquisition on. (Kafka: GroupConfig)
 """
 
 import logging
@@ -29,6 +29,7 @@ from broker.config.sections.share_groups import (
     SharePartitionConfig,
     duration_ms,
 )
+from broker.coordinator.share.dead_letters import NO_DEAD_LETTERS, DeadLetterSettings, dead_letter_settings
 from broker.coordinator.share.persister import (
     READ_UNINITIALIZED,
     ShareStatePersister,
@@ -40,6 +41,7 @@ from broker.coordinator.share.share_partition import (
     Lock,
     ShareLimits,
     SharePartition,
+    Span,
     StateChange,
 )
 from broker.coordinator.share.state_log import ShareState
@@ -59,6 +61,7 @@ class ShareSettings(NamedTuple):
     renews: bool = True
     """Whether members can renew their locks."""
     limits: ShareLimits = DEFAULT_LIMITS
+    dead_letters: DeadLetterSettings = NO_DEAD_LETTERS
 
 
 SettingsOf = Callable[[str], ShareSettings]
@@ -69,6 +72,7 @@ def share_settings(configs: Mapping[str, str], config: SharePartitionConfig) -> 
     """Return the settings of a group with these configs of its own, which are valid. A number outside the
     broker's range, which may have changed since, counts as the limit.
     """
+    dead_letters = dead_letter_settings(configs, config)
     return ShareSettings(
         config.record_lock_duration.of_group(configs, f"{SHARE}.{LOCK_DURATION}"),
         configs.get(OFFSET_RESET.key, LATEST).strip(),
@@ -77,7 +81,9 @@ def share_settings(configs: Mapping[str, str], config: SharePartitionConfig) -> 
         ShareLimits(
             config.delivery_limit.of_group(configs, f"{SHARE}.{DELIVERY_LIMIT}"),
             config.record_locks.of_group(configs, f"{SHARE}.{MAX_LOCKS}"),
+            bool(dead_letters.topic),
         ),
+        dead_letters,
     )
 
 
@@ -138,6 +144,8 @@ class SharePartitions:
         self._leaving: deque[tuple[str, SharePartitionKey]] = deque()
         self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
         """Called with each deadline that is added, in ms."""
+        self.on_undelivered: Callable[[SharePartitionKey], None] = lambda _key: None
+        """Called with each share partition of which records wait for the dead letter queue."""
         persister.on_reset = self.drop
 
     def get(self, key: SharePartitionKey) -> SharePartition | None:
@@ -166,6 +174,8 @@ class SharePartitions:
             limits = self.settings_of(key.group_id).limits
             known = SharePartition(state.start_offset, state.batches, limits, state.state_epoch)
             self._loaded[key] = known
+            if known.undelivered():
+                self.on_undelivered(key)
         known.forget_before(log.log_start_offset)
         return known
 
@@ -243,7 +253,7 @@ class SharePartitions:
         try:
             written = self._persister.stage_write(key, write)
         except ApiError as error:
-            partition.complete(change, is_stored=False)
+            self._complete(key, partition, change, is_stored=False)
             code = STATE_ERRORS.get(error.code, error.code)
             if code in FENCING:
                 self.drop(key)
@@ -254,7 +264,7 @@ class SharePartitions:
         """Apply a change after the commit, or withdraw it and return the error."""
         key, partition, change, written = staged
         error = ErrorCode.NONE if written is None else self._persister.settle(written)
-        partition.complete(change, is_stored=not error)
+        self._complete(key, partition, change, is_stored=not error)
         if change.batches:
             self.wake(partition)
         if error:
@@ -263,6 +273,20 @@ class SharePartitions:
                 self.drop(key)
             return code
         return ErrorCode.NONE
+
+    def _complete(
+        self, key: SharePartitionKey, partition: SharePartition, change: StateChange, *, is_stored: bool
+    ) -> None:
+        partition.complete(change, is_stored=is_stored)
+        if change.has_undelivered:
+            self.on_undelivered(key)
+
+    def archive(self, key: SharePartitionKey, partition: SharePartition, spans: Iterable[Span]) -> None:
+        """Archive records that waited for the dead letter queue; see SharePartition.archive.
+
+        Never call it between staging and commit of another append.
+        """
+        self._store_now([(key, partition, partition.archive(spans))])
 
     def release(self, member: str, key: SharePartitionKey) -> StagedChange | None:
         """Stage the release of everything that a member holds in a share partition; None if it holds nothing,
@@ -316,7 +340,7 @@ class SharePartitions:
                 staged.append(self.stage(key, partition, change))
             except ApiError as error:
                 logger.warning(
-                    "the end of a lock cannot be stored",
+                    "the new state of records cannot be stored",
                     extra={"group": key.group_id, "reason": error.code.name},
                 )
                 self.wake(partition)

@@ -19,20 +19,23 @@ NOT_SET: Final = -1
 
 
 class RecordState(IntEnum):
-    """The state of a record, by Kafka's number. ACQUIRED is never stored."""
+    """The state of a record, by Kafka's number. ACQUIRED is never stored. ARCHIVING: it is archived once its
+    dead letter is written (KIP-1191).
+    """
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the record is never delivered again."""
-        return self >= RecordState.ACKNOWLEDGED
+        """Whether the group is done with the record, so that the start offset can move past it."""
+        return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
-STORED: Final = frozenset({RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
+STORED: Final = frozenset(RecordState) - {RecordState.ACQUIRED}
 
 
 class SharePartitionKey(NamedTuple):

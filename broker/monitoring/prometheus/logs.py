@@ -1,5 +1,6 @@
-"""Metrics of topics, of logs and their directories, of the log cleaner, and of event topics. (Kafka:
-BrokerTopicMetrics, LogManager's gauges, ReplicaAlterLogDirsManager, LogCleaner, LogCleanerManager)
+"""Metrics of topics, of logs and their directories, of the log cleaner, of event topics, and of dead letters.
+(Kafka: BrokerTopicMetrics, LogManager's gauges, ReplicaAlterLogDirsManager, LogCleaner, LogCleanerManager,
+ShareGroupMetrics)
 
 A series without the label `topic` is the total of all topics, including deleted ones, as in Kafka: sums
 must select `topic!=""`. A partition that moves to another directory has a second log with
@@ -7,9 +8,11 @@ must select `topic!=""`. A partition that moves to another directory has a secon
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
+from broker.coordinator.share.dead_letters import DeadLetterCounts
 from broker.log import disk
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.store import LogStore
@@ -172,3 +175,18 @@ def compaction_families(manager: CleanerManager, now_wall_ms: int) -> Iterator[F
         "How long max.compaction.lag.ms is exceeded by the log that exceeds it most",
         manager.max_delay_ms // 1000,
     )
+
+
+DEAD_LETTERS: Final[tuple[tuple[str, str, Callable[[DeadLetterCounts], int]], ...]] = (
+    ("recordcount", "Dead letters written", lambda each: each.records),
+    ("totalproducerequests", "Batches of dead letters, including failed ones", lambda each: each.batches),
+    ("failedproducerequests", "Batches of dead letters that were given up", lambda each: each.failed),
+)
+
+
+def dead_letter_families(counts: Mapping[str, DeadLetterCounts]) -> Iterator[FamilySamples]:
+    """Yield what each share group has written to its dead letter queue."""
+    some = list(islice(counts.items(), MAX_SERIES))
+    for name, about, value_of in DEAD_LETTERS:
+        samples = [Sample((("group", group_id),), value_of(each)) for group_id, each in some]
+        yield counter(f"kafka_server_sharegroupmetrics_deadletterqueue{name}_total", about, samples)

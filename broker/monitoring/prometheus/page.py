@@ -11,6 +11,7 @@ from broker.monitoring.prometheus.groups import GroupFamilies
 from broker.monitoring.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.monitoring.prometheus.logs import (
     compaction_families,
+    dead_letter_families,
     event_families,
     log_directory_families,
     topic_families,
@@ -95,6 +96,7 @@ class PrometheusPage:
             yield from log_directory_families(logs.partitions.store)
             yield from compaction_families(logs.cleaner, clock.wall_ms())
             yield from transaction_families(logs.transactions)
+            yield from dead_letter_families(logs.dead_letters)
         if self._groups is not None:
             yield from self._groups.families(now_ns)
         if events is not None:

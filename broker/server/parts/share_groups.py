@@ -32,10 +32,12 @@ from broker.coordinator.share.persister import SHARE_STATE_TOPIC, ShareStatePers
 from broker.coordinator.share.sessions import ShareSessions
 from broker.coordinator.share.share_partitions import SharePartitions, ShareSettings, share_settings
 from broker.coordinator.share.states import SharePartition, ShareStateResult, ShareStates, ShareStateSummary
+from broker.log.partition import PartitionLog
 from broker.network.failures import FailedStep, Failures
 from broker.network.reaper import Reaper
 from broker.partitions.partitions import Partitions
 from broker.quotas.client_quotas import ClientQuotas
+from broker.server.parts.dead_letters import DeadLetterQueues
 
 SHARE_GROUP_STATES: Final = "share-group-states"
 """The name of the task."""
@@ -57,7 +59,9 @@ OnFailure = Callable[[str, Exception], None]
 
 
 class ShareGroups:
-    """The parts, and the services of the handlers. `config` is the configuration at the start."""
+    """The parts, and the services of the handlers. `config` is the configuration at the start; `deliver`
+    makes the handlers take completed requests, `on_failure` reports a failed task.
+    """
 
     def __init__(
         self,
@@ -68,7 +72,13 @@ class ShareGroups:
         quotas: ClientQuotas,
         security: ClientSecurity,
         clock: Clock,
+        deliver: Callable[[], None],
+        on_failure: OnFailure,
     ) -> None:
+        def grown(log: PartitionLog) -> None:
+            fetches.complete(log)
+            deliver()
+
         self._control = control
         self._settings: dict[str, ShareSettings] = {}
         self._settings_from: tuple[object, object] = None, None
@@ -81,6 +91,7 @@ class ShareGroups:
             clock,
             fetches.share.complete,
         )
+        self.dead_letters = DeadLetterQueues(control, partitions, self.share, clock, grown, on_failure)
         self.services: HandlerServices = {
             ShareServices: ShareServices(
                 clock,

@@ -112,7 +112,9 @@ class DelayedRequests:
             ),
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
-        self.share = ShareGroups(config, control, partitions, self.fetches, quotas, security, clock)
+        self.share = ShareGroups(
+            config, control, partitions, self.fetches, quotas, security, clock, deliver, self._report_share
+        )
         groups.share_summary = self.share.persister.summary
         self.share_states = ShareGroupStateService(
             groups,
@@ -187,6 +189,9 @@ class DelayedRequests:
         for log in grown:
             self.fetches.complete(log)
         self._deliver()
+
+    def _report_share(self, group: str, error: Exception) -> None:
+        self._failures.report(FailedStep.SHARE_TIMER, error, group=group)
 
     def _report_timer(self, group: str, error: Exception) -> None:
         self._failures.report(FailedStep.GROUP_TIMER, error, group=group)

@@ -16,6 +16,7 @@ import pytest
 from broker.common.errors import ErrorCode
 from tests.coordinator.share.conftest import start
 from tests.coordinator.share.consumers import Ack, Member, acquired_in, offsets_in
+from tests.coordinator.share.letters import QUEUE, add_queue, configure, header_of, letters
 from tests.coordinator.share.members import ACCEPT, GAP, REJECT, RELEASE
 
 LIMIT = 3
@@ -42,6 +43,8 @@ class Model:
         self.until: dict[int, int] = {}
         self.current: dict[int, int] = {}
         """Deliveries of a record, as this start of the broker counts them."""
+        self.dead: dict[int, int] = {}
+        """Records that were rejected, or delivered too often, and how often they were delivered."""
 
     def acquired(self, member: str, ranges: list[tuple[int, int, int]], now_ms: int) -> None:
         for first, last, count in ranges:
@@ -60,6 +63,8 @@ class Model:
             self.counts[offset] = self.current[offset]
         else:
             self.done.add(offset)
+            if kind in (RELEASE, REJECT):
+                self.dead[offset] = self.current[offset]
 
     def gave_back(self, member: str) -> None:
         for offset in [each for each, holder in self.holders.items() if holder == member]:
@@ -82,8 +87,9 @@ class Model:
 class History:
     """A broker and its members, driven at random."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, dead_letters: bool = False) -> None:
         self.directory = directory
+        self.dead_letters = dead_letters
         self.random = random.Random(seed)
         self.model = Model()
         self.members: dict[str, Member] = {}
@@ -91,6 +97,9 @@ class History:
     async def begin(self) -> None:
         self.harness = await start(self.directory, *OVERRIDES)
         self.members = {}
+        if self.dead_letters and QUEUE not in self.harness.partitions.by_name:
+            await add_queue(self.harness)
+            await configure(self.harness)
 
     def member(self) -> Member:
         name = self.random.choice("abc")
@@ -101,6 +110,8 @@ class History:
     async def step(self) -> None:
         steps = [self.append, self.fetch, self.fetch, self.acknowledge, self.acknowledge, self.wait]
         await self.random.choice([*steps, self.leave, self.lie])()
+        if self.dead_letters and self.random.random() < 0.5:
+            await self.harness.share.dead_letters.write_due()
 
     async def append(self) -> None:
         count = self.random.randint(1, 12)
@@ -203,7 +214,19 @@ class History:
             assert await member.acknowledged(*acks) == 0
             self.apply(member, acks)
         assert self.model.done == set(range(self.model.end))
+        if self.dead_letters:
+            await self.harness.share.dead_letters.write_due()
+            assert self.harness.share.dead_letters.next_deadline() is None
+            self.check_letters()
         self.harness.close()
+
+    def check_letters(self) -> None:
+        """Each record that is dead has its dead letter; a kill may have repeated some."""
+        found = {
+            int(header_of(each, "offset")): int(header_of(each, "delivery.count"))
+            for each in letters(self.harness)
+        }
+        assert found == self.model.dead
 
 
 def _ranges(offsets: list[int]) -> Iterator[tuple[int, int]]:
@@ -238,3 +261,27 @@ async def test_random_histories_with_kills(tmp_path: Path, seed: int) -> None:
         if number % 20 == 19:
             await history.kill()
     await history.drain()
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("seed", range(10))
+async def test_random_histories_with_dead_letters(tmp_path: Path, seed: int) -> None:
+    history = History(tmp_path / "log", seed, dead_letters=True)
+    await history.begin()
+    for _ in range(150):
+        await history.step()
+    await history.drain()
+    assert history.model.dead
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("seed", range(10))
+async def test_random_histories_with_dead_letters_and_kills(tmp_path: Path, seed: int) -> None:
+    history = History(tmp_path / "log", seed, dead_letters=True)
+    await history.begin()
+    for number in range(120):
+        await history.step()
+        if number % 20 == 19:
+            await history.kill()
+    await history.drain()
+    assert history.model.dead

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.coordinator.share.dead_letters import DeadLetterCounts
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.log_world import LoggedBroker, LogWorld
 
@@ -121,6 +122,13 @@ def test_a_group_shows_its_type_and_a_consumer_group_its_members(
     expect(details).to_contain_text("mobile")
     expect(details).to_contain_text("10.0.0.7")
     expect(details).to_contain_text("Consumer group, protocol consumer, assignor uniform")
+
+
+def test_a_group_shows_the_number_of_its_dead_letters(groups: Any, expect: Any, world: LogWorld) -> None:
+    counts = world.dead_letters["reports"] = DeadLetterCounts()
+    counts.records = 7
+    groups.locator("#table tr").filter(has_text="reports").first.locator(".opener").click()
+    expect(groups.locator("tr.panel").first).to_contain_text("7 dead letters since the start")
 
 
 def test_a_reset_that_is_refused_keeps_its_dry_run(groups: Any, expect: Any) -> None:

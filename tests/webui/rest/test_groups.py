@@ -7,10 +7,20 @@ from urllib.parse import quote
 
 import pytest
 
+from broker.controller.commands import (
+    BROKER_ITSELF,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceType,
+)
+from broker.coordinator.share.dead_letters import DeadLetterCounts
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
 from webui.problem import PROBLEM
-from webui.rest.groups import IN_USE, RESET
+from webui.rest.groups import GROUP_DETAIL, IN_USE, RESET
 
 STRANGE = 'a/b?c#d %2e <script> ../offsets "y"'
 NAMES = ("g", STRANGE)
@@ -159,3 +169,19 @@ async def test_the_topic_of_the_offsets_is_required(http: Browserless, world: Lo
     assert (await http.ask("DELETE", path("g", "/offsets"))).status_code == 400
     assert (await http.ask("DELETE", path("g", "/offsets?topic=missing"))).status_code == 404
     assert world.committed("g", "t") == {0: 4, 1: 6}
+
+
+async def test_a_share_group_with_a_dead_letter_queue_has_the_number_of_its_dead_letters(
+    http: Browserless, world: LogWorld
+) -> None:
+    await world.share("s", "t", 4, 6)
+    assert "dead_letters" not in await (await http.get("/api/v1/groups/s")).get_json()
+    world.dead_letters["s"] = DeadLetterCounts()
+    world.dead_letters["s"].records = 3
+    answer = GROUP_DETAIL.check(await (await http.get("/api/v1/groups/s")).get_json())
+    assert answer["dead_letters"] == {"topic": "", "records": 3}
+    resource = ConfigResource(ResourceType.GROUP, "s")
+    op = ConfigOp("errors.deadletterqueue.topic.name", OpType.SET, " dlq.t ")
+    await world.control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, (op,)),)), BROKER_ITSELF)
+    answer = await (await http.get("/api/v1/groups/s")).get_json()
+    assert answer["dead_letters"] == {"topic": "dlq.t", "records": 3}

@@ -113,7 +113,7 @@ function open(Panel, row, more = {}) {
 }
 
 function drawGroup(answer, row) {
-  const { consumers, offsets, assignor, protocol, streams } = answer;
+  const { consumers, offsets, assignor, protocol, streams, dead_letters: letters } = answer;
   const readers = new Map();
   for (const { client_id: client, assigned } of consumers) {
     for (const { topic, partition } of assigned) {
@@ -136,6 +136,7 @@ function drawGroup(answer, row) {
     offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], [row.group_type === "share" ? "Start" : "Committed", true], ["End", true], ["Lag (records)", true], ["Read by", false]], rows) : h("p.quiet", row.group_type === "share" ? "No start offsets yet." : "No committed offsets yet."),
     offsets.length > 0 && h("div.buttons", [...new Set(offsets.map(({ topic }) => topic))].slice(0, 20).map((topic) =>
       needs("editor", h("button.small", { type: "button", onclick: () => open(DeleteOffsetsPanel, row, { topic }) }, "Delete the offsets of ", h("span.name", topic))))),
+    letters && h("p", `${group(letters.records)} dead letters since the start`, letters.topic && [", in ", h("span.name", letters.topic)]),
     h("p.quiet.small", [`${{ consumer: "Consumer", share: "Share", streams: "Streams" }[row.group_type] ?? "Classic"} group`, protocol && `protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
   ];
 }
