@@ -130,7 +130,7 @@ class ConsoleConfig:
         "connection of the address. All browsers behind a proxy share the proxy's address, unless "
         "console.proxy.protocol or console.forwarded.for.trusted.addresses names it."
     )
-    proxy_protocol: str = Setting("console.proxy.protocol", NO_PROXY, PROXY_PROTOCOL, ours=True).described(
+    proxy_mode: str = Setting("console.proxy.protocol", NO_PROXY, PROXY_PROTOCOL, ours=True).described(
         "As proxy.protocol, for the console's connections."
     )
     proxy_protocol_trusted_addresses: tuple[IPv4Network | IPv6Network, ...] = Setting(
@@ -259,12 +259,12 @@ class ConsoleConfig:
     @property
     def has_proxy_headers(self) -> bool:
         """Whether connections may begin with a PROXY header."""
-        return self.proxy_protocol != NO_PROXY
+        return self.proxy_mode != NO_PROXY
 
     @property
     def requires_proxy_headers(self) -> bool:
         """Whether they must."""
-        return self.proxy_protocol == REQUIRED_PROXY
+        return self.proxy_mode == REQUIRED_PROXY
 
     @property
     def is_encrypted(self) -> bool:
@@ -277,7 +277,7 @@ class ConsoleConfig:
             raise ConfigError(
                 "console.proxy.protocol.trusted.addresses",
                 "",
-                f"an address or a network at least, required by console.proxy.protocol={self.proxy_protocol}",
+                f"an address or a network at least, required by console.proxy.protocol={self.proxy_mode}",
             )
 
     def tls(self) -> ConsoleTls | None:

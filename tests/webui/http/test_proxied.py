@@ -33,7 +33,7 @@ async def ask(
 
 
 def behind(mode: str) -> dict[str, object]:
-    return {"proxy_protocol": mode, "proxy_protocol_trusted_addresses": TRUSTED}
+    return {"proxy_mode": mode, "proxy_protocol_trusted_addresses": TRUSTED}
 
 
 @pytest.mark.parametrize("mode", ["accept", "require"])
