@@ -60,6 +60,7 @@ async def serve_console(
         await _with_descriptors(_load)
 
         from webui.http.app import build_app, make_console
+        from webui.http.connection_client import ConnectionClients
         from webui.http.connection_limits import ConnectionLimits
         from webui.http.encryption import Encryption
         from webui.http.http_server import serve_connections
@@ -76,7 +77,8 @@ async def serve_console(
             nursery.start_soon(console.insights.run)
             encryption = None if tls is None else Encryption(tls, console.fair_queue)
             limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_ip)
-            await serve_connections(app, sockets, stopping, limits, encryption)
+            clients = ConnectionClients(settings)
+            await serve_connections(app, sockets, stopping, limits, clients, encryption)
             nursery.cancel_scope.cancel()
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from functools import lru_cache
+from ipaddress import ip_network
 from sys import float_info
 from typing import Any, Final
 
@@ -181,6 +182,9 @@ def list_of(
         return separator.join(map(write_item, values))
 
     return ConfigKind(type_, allowed, read, write, separator=separator)
+
+
+NETWORKS: Final = list_of(ip_network, "a list of addresses and networks, such as 10.0.0.7,2001:db8::/32")
 
 
 def choices_of(*choices: str, least: int = 1) -> ConfigKind:

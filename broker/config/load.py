@@ -19,6 +19,7 @@ from broker.common.principal import ANONYMOUS, Principal
 from broker.common.slices import Steps, run_through
 from broker.config.listeners import SecurityProtocol
 from broker.config.sections.gateway import GatewayConfig
+from broker.config.sections.network import NO_PROXY
 from broker.config.sections.security import JWKS_URL, OAUTHBEARER
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, BrokerConfig, setting_of
@@ -173,8 +174,14 @@ def build_in_steps(values: Mapping[str, str]) -> Steps[BrokerConfig]:
     config.streams_groups.check()
     config.share_partitions.check(config.share_groups.max_size)
     config.upstream.check()
+    config.console.check()
     _check_tokens(config)
-    local = frozenset(each.name for each in config.network.resolved_listeners() if each.is_local)
+    local = frozenset(
+        each.name
+        for each in config.network.resolved_listeners()
+        # Behind a balancer of this machine are clients of others.
+        if each.is_local and config.network.for_listener(each.name).proxy_protocol == NO_PROXY
+    )
     return replace(config, security=replace(config.security, local_listeners=local))
 
 

@@ -6,7 +6,6 @@ upstream connection, with TLS handshake and login; the client is muted meanwhile
 """
 
 import logging
-import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from broker.network.connection.channel import Channel, MuteEvent, MuteState, byt
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import FailedStep
-from broker.network.processor import BUFFERED, Processor, ProcessorServices, ProcessorSettings
+from broker.network.processor import BUFFERED, Accepted, Processor, ProcessorServices, ProcessorSettings
 from broker.network.requests.request_time import RequestTime
 from broker.network.requests.routes import CachedResponse, Route
 from broker.network.responder import NOT_MUTED, Responder
@@ -240,10 +239,10 @@ class GatewayProcessor(Processor):
         self._newest = ClientReceive(limit, self._forwarder, self._forwarding.routes, local, self._frames)
         return self._newest
 
-    def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
-        channel = super()._channel(sock, peer)
+    def _channel(self, accepted: Accepted) -> Channel:
+        channel = super()._channel(accepted)
         assert isinstance(channel, GatewayChannel)
-        channel.node_id = self._forwarding.node_of(sock.getsockname()[1])
+        channel.node_id = self._forwarding.node_of(accepted.sock.getsockname()[1])
         self._newest.attach(channel)
         if self._forwarding.by_node is None:
             channel.quotas = self._forwarding.quotas

@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import trio
 
@@ -56,7 +56,22 @@ NEW_CONNECTIONS: Final = 20
 BUFFERED: Final = 1 << 25
 """The mask of a channel whose next frame may have been read already; no epoll event has this bit."""
 
-Accepted = tuple[socket.socket, tuple[str, int]]
+
+class Accepted(NamedTuple):
+    """An accepted connection. `peer` is the address and port of its client. `proxy` is the address of the
+    balancer whose PROXY header named the client, or has yet to; "" if the client connects by itself.
+    """
+
+    sock: socket.socket
+    peer: tuple[str, int]
+    proxy: str = ""
+
+    @property
+    def counted(self) -> str | None:
+        """The address that it counts for; None if that is the balancer's own."""
+        return None if self.proxy == self.peer[0] else self.peer[0]
+
+
 Event = tuple[int, int]
 """A descriptor and its mask."""
 
@@ -485,26 +500,30 @@ class Processor:
         settings = self._settings
         for _ in range(NEW_CONNECTIONS):
             try:
-                sock, peer = self._accepted.receive_nowait()
+                accepted = self._accepted.receive_nowait()
             except trio.WouldBlock:
                 self._has_accepted = False
                 return
             if not self._reading:
-                self._drop_accepted((sock, peer))
+                self._drop_accepted(accepted)
                 continue
             try:
-                channel = self._channel(sock, peer)
+                channel = self._channel(accepted)
                 self.selector.register(channel)
             except OSError as error:  # the peer has gone, or the kernel cannot watch more connections
                 logger.warning(
                     "cannot register a connection",
-                    extra={"listener": settings.listener, "address": peer[0], "reason": str(error)},
+                    extra={
+                        "listener": settings.listener,
+                        "address": accepted.peer[0],
+                        "reason": str(error),
+                    },
                 )
-                self._drop_accepted((sock, peer))
+                self._drop_accepted(accepted)
                 continue
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._failures.report(FailedStep.REGISTER, error, connection=str(Address(*peer)))
-                self._drop_accepted((sock, peer))
+                self._failures.report(FailedStep.REGISTER, error, connection=str(Address(*accepted.peer)))
+                self._drop_accepted(accepted)
                 continue
             try:
                 self._on_open(channel)
@@ -517,9 +536,9 @@ class Processor:
     def _drop_accepted(self, accepted: Accepted) -> None:
         self._failures.attempt(FailedStep.REGISTER, str(Address(*accepted[1])), self._on_drop, accepted)
 
-    def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
+    def _channel(self, accepted: Accepted) -> Channel:
         """Create a channel for a new connection, not yet registered; begins TLS on a TLS listener."""
-        settings = self._settings
+        settings, (sock, peer, proxy) = self._settings, accepted
         local = sock.getsockname()[:2]
         logger.debug("Processor %d listening to new connection from %s:%d", self.id, *peer)
         limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
@@ -530,6 +549,7 @@ class Processor:
             authenticated=not settings.requires_login and self.handshakes is None,
             now_ms=self._clock.ms(),
             wall_ms=self._clock.wall_ms(),
+            proxy=proxy,
         )
         channel = self.channel_type(sock, self.responder, self._new_receive(limit, sock), connection)
         if self.handshakes is not None:

@@ -18,8 +18,10 @@ from broker.api.requests.services import AdvertisedListener, Endpoints, HandlerS
 from broker.api.security.client_security import ClientSecurity
 from broker.common.clock import Clock
 from broker.common.errors import ConfigError
+from broker.common.proxy_headers import ProxyHeaders
 from broker.config.listeners import Address, ListenerConfig, Plane, Server
 from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
+from broker.config.sections.network import NO_PROXY, REQUIRED_PROXY
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.network.acceptor.acceptor import Acceptor, SocketOptions
 from broker.network.acceptor.connection_gate import ConnectionGate
@@ -290,7 +292,7 @@ class ServerFactory:
         certificates = certificates_of(self._tls, endpoint)
         listener = Listener(
             endpoint,
-            self._acceptor(endpoint, socket_options(config)),
+            self._acceptor(endpoint, config),
             Routes(
                 self.planes[endpoint.plane].registry,
                 self._parts.apis.services,
@@ -308,11 +310,11 @@ class ServerFactory:
         logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")
         return listener
 
-    def _acceptor(self, endpoint: ListenerConfig, options: SocketOptions) -> Acceptor:
+    def _acceptor(self, endpoint: ListenerConfig, config: NetworkConfig) -> Acceptor:
         gate = self._resources[endpoint.plane.server].gate
-        own = gate.add_listener(endpoint.name)
+        own = gate.add_listener(endpoint.name, proxy_headers(config))
         try:
-            return Acceptor(endpoint.name, endpoint.host, endpoint.port, options, own)
+            return Acceptor(endpoint.name, endpoint.host, endpoint.port, socket_options(config), own)
         except ConfigError:
             gate.remove_listener(endpoint.name)
             raise
@@ -416,6 +418,17 @@ class ServerFactory:
         self.responders.remove(processor.responder)
         self.ended_processors.bytes_in += processor.selector.counts.closed_bytes_in
         self.ended_processors.bytes_out += processor.selector.counts.closed_bytes_out
+
+
+def proxy_headers(config: NetworkConfig) -> ProxyHeaders | None:
+    """Return what reads the PROXY headers of a listener with this configuration, None if it has none."""
+    if config.proxy_protocol == NO_PROXY:
+        return None
+    return ProxyHeaders(
+        config.proxy_protocol_trusted_addresses,
+        requires=config.proxy_protocol == REQUIRED_PROXY,
+        timeout_s=config.connection_authentication_timeout_ms / 1000,
+    )
 
 
 def socket_options(config: NetworkConfig) -> SocketOptions:

@@ -346,7 +346,8 @@ class SocketServer:
         """Release everything the connection holds. A step that raises does not skip the others."""
         resources = self._resources_of(channel.listener)
         attempt = partial(self.failures.attempt, FailedStep.CLOSE, channel.id)
-        attempt(resources.gate.release, channel.listener, channel.address)
+        counted = None if channel.is_balancers else channel.address
+        attempt(resources.gate.release, channel.listener, counted)
         attempt(resources.users.release, channel)
         attempt(resources.unauthenticated.forget, channel)
         for observer in self.observers:

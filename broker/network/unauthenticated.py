@@ -5,7 +5,8 @@ it has logged in; bytes are counted as they are received, those of TLS as cipher
 than `quotas.unauthenticated` allows, its connection is closed. If an address has too many connections, the
 oldest one from which the broker waits for data is closed, so that silent connections cannot keep out clients
 behind the same address; if the broker waits for none of the oldest, it is behind with its own work, and the
-new connection is closed. Other addresses and logged-in connections are not affected.
+new connection is closed. Other addresses and logged-in connections are not affected, nor those with the own
+address of a balancer (`proxy.protocol`).
 """
 
 from collections.abc import Callable
@@ -70,6 +71,8 @@ class UnauthenticatedConnections:
 
     def add(self, channel: Channel, selector: Selector) -> None:
         """Add a new connection; closes one if the address exceeds its maximum."""
+        if channel.is_balancers:
+            return
         address = self._counted(channel.address)
         found = self._open.setdefault(address, {})
         found[channel] = selector
@@ -129,11 +132,15 @@ class UnauthenticatedConnections:
         return frame
 
     def _frames(self, channel: Channel, count: int, *, is_begun: bool) -> None:
+        if channel.is_balancers:
+            return
         address = self._counted(channel.address)
         over = self._quotas.add_frames(address, count, self._clock.ms(), is_begun=is_begun)
         self._check(channel, over)
 
     def _bytes(self, channel: Channel, size: int) -> None:
+        if channel.is_balancers:
+            return
         address = self._counted(channel.address)
         self._check(channel, self._quotas.add_bytes(address, size, self._clock.ms()))
 

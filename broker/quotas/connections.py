@@ -36,6 +36,8 @@ from broker.quotas.usage import MAX_SENSORS, THROTTLE_TIME_WINDOW
 PER_IP: Final = "max.connections.per.ip"
 IP_RATE: Final = "connection_creation_rate"
 SLOTS: Final = "max.connections"
+PROXY_HEADER: Final = "proxy.protocol"
+"""How the rules of refused PROXY headers begin; behind it are a point and a `HeaderRefusal`."""
 PER_USER: Final = "max.connections.per.user"
 USER_RATE: Final = "max.connection.creation.rate.per.user"
 
@@ -201,32 +203,47 @@ class ConnectionQuotas:
             return False
         return self.total < self.max_connections or listener.protected
 
-    def enter(self, listener: ListenerQuota, address: str, now_ms: int) -> TooMany | None:
+    def enter(self, listener: ListenerQuota, address: str | None, now_ms: int) -> TooMany | None:
         """Count a connection whose address was checked, that was recorded and has a slot. While it waited,
-        its address may have reached its maximum on another listener.
+        its address may have reached its maximum on another listener. With `address` None it counts for no
+        address: it is a balancer's own, or its PROXY header, after which `name` follows, has not been read.
         """
-        address = self.counted(address)
-        too_many = self._too_many(address)
-        if too_many is not None:
-            for sensor in self._sensors(listener):
-                sensor.unrecord(now_ms)
-            return too_many
-        self.counts[address] = self.counts.get(address, 0) + 1
+        if address is not None:
+            address = self.counted(address)
+            too_many = self._too_many(address)
+            if too_many is not None:
+                self._unrecord(listener, now_ms)
+                return too_many
+            self._count(address, now_ms)
         self.total += 1
         listener.count += 1
-        self.addresses.accepted(address, now_ms)
         return None
 
-    def release(self, listener: str, address: str) -> None:
-        """Release a closed connection that had entered. Raises ValueError if the address has none."""
-        address = self.counted(address)
-        count = self.counts.get(address, 0)
-        if count <= 0:
-            raise ValueError(f"cannot release a connection of {address}: it has none")
-        if count == 1:
-            del self.counts[address]
+    def name(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | None:
+        """Check and count the address of a connection that entered without one. Return why the address may
+        not have it, which is then no longer counted.
+        """
+        refusal = self.check_address(listener, address, now_ms)
+        if refusal is None:
+            self._count(self.counted(address), now_ms)
         else:
-            self.counts[address] = count - 1
+            self._unrecord(listener, now_ms)
+            self.release(listener.name, None)
+        return refusal
+
+    def release(self, listener: str, address: str | None) -> None:
+        """Release a closed connection that had entered; None: without an address. Raises ValueError if the
+        address has none.
+        """
+        if address is not None:
+            address = self.counted(address)
+            count = self.counts.get(address, 0)
+            if count <= 0:
+                raise ValueError(f"cannot release a connection of {address}: it has none")
+            if count == 1:
+                del self.counts[address]
+            else:
+                self.counts[address] = count - 1
         self.total -= 1
         account = self.listeners.get(listener)
         # A listener that was removed and added again has not counted its earlier connections.
@@ -266,6 +283,14 @@ class ConnectionQuotas:
 
     def _sensors(self, listener: ListenerQuota) -> tuple[AcceptRate, ...]:
         return (listener.rate,) if listener.protected else (listener.rate, self.rate)
+
+    def _count(self, address: str, now_ms: int) -> None:
+        self.counts[address] = self.counts.get(address, 0) + 1
+        self.addresses.accepted(address, now_ms)
+
+    def _unrecord(self, listener: ListenerQuota, now_ms: int) -> None:
+        for sensor in self._sensors(listener):
+            sensor.unrecord(now_ms)
 
     def _too_many(self, address: str) -> TooMany | None:
         maximum = self.per_ip.of(address)

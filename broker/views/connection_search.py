@@ -69,7 +69,15 @@ class RemoteConnections(msgspec.Struct, frozen=True):
 
 
 def search_texts(row: ConnectionRow) -> tuple[str, ...]:
-    return row.connection_id, row.client_id, row.principal, row.address, row.software_name, row.listener
+    return (
+        row.connection_id,
+        row.client_id,
+        row.principal,
+        row.address,
+        row.proxy,
+        row.software_name,
+        row.listener,
+    )
 
 
 def natural_order(row: ConnectionRow) -> tuple[int, str]:

@@ -207,6 +207,7 @@ class LiveServer:
                 obeys=self._quotas.throttle_compliance.obeys(channel),
                 upstream=upstream[0],
                 upstream_node=upstream[1],
+                proxy=channel.proxy,
             )
             for channel in list(self._server.channels())
             for upstream in (("", None) if upstream_of is None else upstream_of(channel),)

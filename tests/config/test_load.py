@@ -1,5 +1,6 @@
 """File, command line and environment together."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -680,3 +681,67 @@ def test_another_authorizer_stops_the_start() -> None:
 def test_a_super_user_is_a_principal(value: str) -> None:
     with pytest.raises(ConfigError, match=r"super\.users="):
         build_config({"super.users": value})
+
+
+# Balancers
+
+
+PROXY_TRUSTED = "proxy.protocol.trusted.addresses"
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.plaintext.", "console."])
+def test_a_balancer_needs_trusted_addresses(prefix: str) -> None:
+    bare = "console.proxy.protocol.trusted.addresses" if prefix == "console." else PROXY_TRUSTED
+    for mode in ("accept", "require"):
+        with pytest.raises(ConfigError, match=re.escape(bare)) as caught:
+            build_config({f"{prefix}proxy.protocol": mode})
+        assert f"proxy.protocol={mode}" in caught.value.allowed
+        build_config({f"{prefix}proxy.protocol": mode, f"{prefix}proxy.protocol.trusted.addresses": "::1"})
+    build_config({f"{prefix}proxy.protocol": "none"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("proxy.protocol", "v2", "one of none, accept, require"),
+        ("listener.name.plaintext.proxy.protocol", "Require", "one of none, accept, require"),
+        ("console.proxy.protocol", "on", "one of none, accept, require"),
+        (PROXY_TRUSTED, "balancer", "a list of addresses and networks"),
+        (PROXY_TRUSTED, "10.0.0.1/33", "a list of addresses and networks"),
+        (PROXY_TRUSTED, "10.0.0.1/8", "a list of addresses and networks"),
+        (PROXY_TRUSTED, "10.0.0.1,,10.0.0.2", "a list of addresses and networks"),
+        ("console.proxy.protocol.trusted.addresses", "::1/129", "a list of addresses and networks"),
+        ("console.forwarded.for.trusted.addresses", "1", "a list of addresses and networks"),
+    ],
+)
+def test_an_invalid_key_of_a_balancer_is_named_with_what_is_allowed(
+    key: str, value: str, allowed: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(key)) as caught:
+        build_config({key: value})
+    assert caught.value.allowed.startswith(allowed)
+
+
+def test_a_listeners_own_balancers_win_over_the_common_ones() -> None:
+    network = build_config(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9093",
+            "proxy.protocol": "require",
+            PROXY_TRUSTED: "10.0.0.7,10.1.0.0/16,2001:db8::/32",
+            "listener.name.ssl.proxy.protocol": "none",
+        }
+    ).network
+    assert network.for_listener("SSL").proxy_protocol == "none"
+    own = network.for_listener("PLAINTEXT")
+    assert own.proxy_protocol == "require"
+    assert [str(each) for each in own.proxy_protocol_trusted_addresses] == [
+        "10.0.0.7/32",
+        "10.1.0.0/16",
+        "2001:db8::/32",
+    ]
+
+
+@pytest.mark.parametrize(("mode", "role"), [("none", "admin"), ("accept", "viewer"), ("require", "viewer")])
+def test_behind_a_balancer_of_this_machine_clients_do_not_administer(mode: str, role: str) -> None:
+    security = build_config({"proxy.protocol": mode, PROXY_TRUSTED: "127.0.0.1"}).security
+    assert security.role_on("PLAINTEXT") == role

@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.requests.outcome import Outcome, Response
 from broker.config.load import load
+from broker.network.processor import Accepted
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -105,7 +106,7 @@ async def test_a_connection_that_is_accepted_during_a_drain_ends(tmp_path: Path)
             await wait_all_tasks_blocked(0.02)
             gate = listener.acceptor.gate
             broker.server.socket_server.gate.quotas.enter(gate.quota, "127.0.0.1", 0)
-            processor.new_connections.send_nowait((theirs, ("127.0.0.1", 1)))
+            processor.new_connections.send_nowait(Accepted(theirs, ("127.0.0.1", 1)))
             processor.selector.wakeup()
             await until(lambda: theirs.fileno() < 0)
         await slow.receive(1, 11)

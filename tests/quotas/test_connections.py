@@ -202,6 +202,47 @@ def test_only_an_entered_connection_can_be_released() -> None:
         quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
 
 
+@pytest.mark.parametrize(("others", "is_named"), [(1, True), (2, True), (3, False)])
+def test_an_address_that_is_named_later_has_its_maximum(others: int, is_named: bool) -> None:
+    quotas = quotas_of(EXTERNAL)
+    quotas.per_ip = PerIp(3)
+    listener = quotas.listeners[EXTERNAL]
+    for _ in range(others):
+        assert admit(quotas, address=ELSEWHERE) is None
+    assert quotas.enter(listener, None, BASE_MS) is None
+    assert (quotas.total, listener.count, quotas.counts) == (others + 1, others + 1, {ELSEWHERE: others})
+    refusal = quotas.name(listener, ELSEWHERE, BASE_MS)
+    assert refusal == (None if is_named else TooMany(3))
+    counted = others + is_named
+    assert (quotas.total, listener.count, quotas.counts) == (counted, counted, {ELSEWHERE: counted})
+
+
+def test_an_address_that_is_named_later_has_its_rate_and_its_refusal_counts_for_no_other() -> None:
+    quotas = quotas_of(EXTERNAL)
+    quotas.set_ip_rate(ELSEWHERE, 1)
+    listener = quotas.listeners[EXTERNAL]
+    found = []
+    for _ in range(4):
+        quotas.record(listener, BASE_MS)
+        quotas.enter(listener, None, BASE_MS)
+        found.append(quotas.name(listener, ELSEWHERE, BASE_MS))
+    assert found[0] is None and isinstance(found[3], Throttled)
+    kept = found.count(None)
+    assert (quotas.total, listener.count, quotas.counts) == (kept, kept, {ELSEWHERE: kept})
+    assert listener.rate.observed(BASE_MS) == quotas.rate.observed(BASE_MS) == kept
+
+
+def test_a_balancers_own_connection_counts_for_no_address() -> None:
+    quotas = quotas_of(EXTERNAL)
+    quotas.per_ip = PerIp(1)
+    listener = quotas.listeners[EXTERNAL]
+    for _ in range(3):
+        assert quotas.enter(listener, None, BASE_MS) is None
+    assert (quotas.total, quotas.counts) == (3, {})
+    quotas.release(EXTERNAL, None)
+    assert (quotas.total, listener.count) == (2, 2)
+
+
 def test_a_listener_that_comes_back_begins_anew_and_its_old_connections_still_count() -> None:
     quotas = quotas_of(connections=2)
     assert admit(quotas) is None

@@ -59,12 +59,14 @@ class ConnectionLimits:
         """Return the number of open connections outside the reserve."""
         return self._total
 
-    def enter(self, address: str, close: Callable[[], None]) -> CountedConnection | None:
+    def enter(
+        self, address: str, close: Callable[[], None], *, is_proxys: bool = False
+    ) -> CountedConnection | None:
         """Count a connection, idle at first, and close another one at a limit. Return None if even the
-        reserve is full.
+        reserve is full. The limit of each address does not apply to a proxy's own, `is_proxys`.
         """
         entry = CountedConnection(self, address, close, is_reserved=False)
-        if len(self._by_address.get(address, ())) >= self._per_address:
+        if not is_proxys and len(self._by_address.get(address, ())) >= self._per_address:
             has_space = self._close_eldest(self._idle.get(address))
         elif self._total >= self._maximum:
             has_space = self._close_eldest(max(self._idle.values(), key=len, default=None))

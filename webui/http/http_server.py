@@ -35,6 +35,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 from hypercorn.utils import wrap_app
 
+from webui.http.connection_client import ConnectionClients
 from webui.http.connection_limits import ConnectionLimits, CountedConnection
 from webui.http.encryption import Encryption, free_tls_state
 from webui.http.request import CONNECTION, ENTRY, WEBSOCKET, RefusalLog
@@ -42,6 +43,9 @@ from webui.security.backoff import network_of
 from webui.security.gate import LONGEST_HEAD
 
 log = logging.getLogger(__name__)
+
+CLIENT: Final = "webui.client"
+"""State key of the address and port of a connection's client."""
 
 STALLED_AFTER_S: Final = 10.0
 GRACE_S: Final = 3.0
@@ -194,7 +198,7 @@ class HypercornConnection(TCPServer):
             made.task_group,
             made.state,
             made.ssl,
-            made.client,
+            made.state[CLIENT],
             made.server,
             made.send,
         )
@@ -239,10 +243,12 @@ async def serve_connections(
     listeners: Sequence[trio.SocketListener],
     stopping: Callable[[], Awaitable[None]],
     limits: ConnectionLimits,
+    clients: ConnectionClients,
     encryption: Encryption | None = None,
 ) -> None:
     """Serve `listeners` until `stopping` returns. Then close them, wait GRACE_S for requests in progress, and
-    close the remaining connections. With `encryption` the console serves TLS only.
+    close the remaining connections. With `encryption` the console serves TLS only. `clients` says who the
+    client of each connection is.
     """
     connections = Connections(app)
     scheduler = ReadScheduler()
@@ -251,13 +257,16 @@ async def serve_connections(
     async def connection(stream: trio.SocketStream) -> None:
         entry = None
         try:
-            address = network_of(stream.socket.getpeername()[0])
+            client = await clients.of(stream.socket)
+            if client is None:
+                return
+            address = network_of(client.address)
             with trio.CancelScope() as scope:
-                entry = limits.enter(address, scope.cancel)
+                entry = limits.enter(address, scope.cancel, is_proxys=client.is_proxys)
                 if entry is None:
                     refused.note(address)
                 else:
-                    await serve(stream, entry)
+                    await serve(stream, entry, (client.address, client.port))
         except OSError:
             pass  # the peer closed the connection before getpeername
         except Exception:
@@ -267,8 +276,8 @@ async def serve_connections(
                 entry.leave()
             await trio.aclose_forcefully(stream)
 
-    async def serve(stream: trio.SocketStream, entry: CountedConnection) -> None:
-        state: dict[str, object] = {ENTRY: entry}
+    async def serve(stream: trio.SocketStream, entry: CountedConnection, client: tuple[str, int]) -> None:
+        state: dict[str, object] = {ENTRY: entry, CLIENT: client}
         if encryption is None:
             plain = PlainStream(stream, scheduler)
             state[CONNECTION] = plain

@@ -23,6 +23,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from broker.controller.commands import Role
 from webui.console import Console
 from webui.fair_queue import TurnKind
+from webui.http.forwarded_for import client_of
 from webui.live.sse_client import StreamConnection
 from webui.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
@@ -85,9 +86,12 @@ def paced_connection(console: Console, limits: "BodyLimits") -> type[TrioASGIHTT
     Requests that `refusal_of` refuses wait too, and do not reach the framework.
     """
     refused = RefusalLog(log, "console refused requests")
+    proxies = console.settings.forwarded_for_trusted_addresses
 
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+            if proxies:
+                self.scope["client"] = client_of(self.scope, proxies)
             identity, kind = queue_of(console, self.scope)
             turn = console.fair_queue.turn(identity, kind)
             try:
@@ -353,7 +357,9 @@ def _changes_quotas(scope: HTTPScope, role: str) -> bool:
 
 
 def request_info_of(request: Request) -> RequestInfo:
-    """Return the request's data for the checks. The address is the socket's, never a header's."""
+    """Return the request's data for the checks. The address is the socket's, unless a trusted proxy has named
+    another one.
+    """
     client = request.scope.get("client") or ("", 0)
     return RequestInfo(
         method=request.method,

@@ -1,12 +1,25 @@
 """The console and its REST API. For webui, through broker.server.web."""
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 from urllib.parse import urlsplit
 
 from broker.common.errors import ConfigError
-from broker.config.kinds import SECRET, TEXT, ConfigKind, ConfigType, decimal, integer, list_of, long, one_of
+from broker.config.kinds import (
+    NETWORKS,
+    SECRET,
+    TEXT,
+    ConfigKind,
+    ConfigType,
+    decimal,
+    integer,
+    list_of,
+    long,
+    one_of,
+)
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
+from broker.config.sections.network import NO_PROXY, PROXY_PROTOCOL, REQUIRED_PROXY
 from broker.config.sections.tls import TlsConfig
 from broker.config.setting import Setting
 
@@ -114,7 +127,25 @@ class ConsoleConfig:
         "console.max.connections.per.ip", 256, integer(1), "connections", ours=True
     ).described(
         "The same per address, or per /64 for IPv6. For a further one, the console closes the longest idle "
-        "connection of the address. All browsers behind a proxy share the proxy's address."
+        "connection of the address. All browsers behind a proxy share the proxy's address, unless "
+        "console.proxy.protocol or console.forwarded.for.trusted.addresses names it."
+    )
+    proxy_mode: str = Setting("console.proxy.protocol", NO_PROXY, PROXY_PROTOCOL, ours=True).described(
+        "As proxy.protocol, for the console's connections."
+    )
+    proxy_protocol_trusted_addresses: tuple[IPv4Network | IPv6Network, ...] = Setting(
+        "console.proxy.protocol.trusted.addresses", (), NETWORKS, ours=True
+    ).described(
+        "As proxy.protocol.trusted.addresses, for the console. Required unless console.proxy.protocol is "
+        "`none`."
+    )
+    forwarded_for_trusted_addresses: tuple[IPv4Network | IPv6Network, ...] = Setting(
+        "console.forwarded.for.trusted.addresses", (), NETWORKS, ours=True
+    ).described(
+        "Addresses and networks of the HTTP proxies whose X-Forwarded-For is believed: the client of a "
+        "request is the last address there that is none of these. From elsewhere the header is ignored. A "
+        "proxy must append the address that it sees to the header, or replace the header by it. "
+        "console.max.connections.per.ip does not apply to these proxies."
     )
     max_streams: int = Setting("console.max.streams", 200, integer(1), "streams", ours=True).described(
         "Maximum number of live streams; each visible page uses one. Further ones are refused with 503."
@@ -226,9 +257,28 @@ class ConsoleConfig:
     )
 
     @property
+    def has_proxy_headers(self) -> bool:
+        """Whether connections may begin with a PROXY header."""
+        return self.proxy_mode != NO_PROXY
+
+    @property
+    def requires_proxy_headers(self) -> bool:
+        """Whether they must."""
+        return self.proxy_mode == REQUIRED_PROXY
+
+    @property
     def is_encrypted(self) -> bool:
         inline = self.ssl_keystore_certificate_chain or self.ssl_keystore_key
         return bool(self.ssl_keystore_location or inline)
+
+    def check(self) -> None:
+        """Check the rule between keys. Raises ConfigError."""
+        if self.has_proxy_headers and not self.proxy_protocol_trusted_addresses:
+            raise ConfigError(
+                "console.proxy.protocol.trusted.addresses",
+                "",
+                f"an address or a network at least, required by console.proxy.protocol={self.proxy_mode}",
+            )
 
     def tls(self) -> ConsoleTls | None:
         """Return the TLS settings; None means HTTP. Raises ConfigError for a password without a key."""

@@ -1,10 +1,11 @@
 """Sockets, buffers, threads and queues, and how requests move to the handlers. For broker.network."""
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
 from broker.common.errors import ChangeRefused, ConfigError
-from broker.config.kinds import BOOLEAN, LONG_MIN, integer, long, one_of
+from broker.config.kinds import BOOLEAN, LONG_MIN, NETWORKS, integer, long, one_of
 from broker.config.listeners import ListenerKeys
 from broker.config.setting import Setting
 
@@ -12,6 +13,11 @@ REQUEST_MEMORY_SHARE: Final = 4
 """The divisor of the memory limit if `queued.max.request.bytes` is not set; ours. Buffer sizes are powers of
 two, so requests use at most half of the memory; the other half is for everything else.
 """
+
+
+NO_PROXY: Final = "none"
+REQUIRED_PROXY: Final = "require"
+PROXY_PROTOCOL: Final = one_of(NO_PROXY, "accept", REQUIRED_PROXY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,25 @@ class NetworkConfig(ListenerKeys):
     ).described("Delay before the connection of a failed login is closed.")
     connection_authentication_timeout_ms: int = Setting(
         "connection.authentication.timeout.ms", 10_000, integer(1), "ms", ours=True
-    ).described("A connection with an unfinished TLS handshake or login is closed after this time.")
+    ).described(
+        "A connection with an unfinished TLS handshake or login is closed after this time; so is, before "
+        "that, one with an unfinished PROXY header (proxy.protocol)."
+    )
+    proxy_protocol: str = Setting(
+        "proxy.protocol", "none", PROXY_PROTOCOL, ours=True, listener_too=True
+    ).described(
+        "Whether connections begin with a header of the PROXY protocol, version 1 or 2, in which a balancer "
+        "names the client's address. `none`: no connection does. `accept`: those from "
+        "proxy.protocol.trusted.addresses may. `require`: those must, and all others are closed. See "
+        "[gateway.md](gateway.md#behind-a-balancer)."
+    )
+    proxy_protocol_trusted_addresses: tuple[IPv4Network | IPv6Network, ...] = Setting(
+        "proxy.protocol.trusted.addresses", (), NETWORKS, ours=True, listener_too=True
+    ).described(
+        "Addresses and networks of the balancers whose PROXY headers are believed. A header from elsewhere "
+        "closes its connection. Limits per address do not apply to connections that keep a balancer's own "
+        "address, such as its health checks. Required unless proxy.protocol is `none`."
+    )
 
     def request_memory(self, memory_limit: int) -> int | None:
         """Return the bytes available to requests under `memory_limit`; None: no limit."""
@@ -106,6 +130,15 @@ class NetworkConfig(ListenerKeys):
                 self.queued_max_request_bytes,
                 f"-1 (off), or at least socket.request.max.bytes ({self.socket_request_max_bytes})",
             )
+        for listener in self.listeners:
+            own = self.for_listener(listener.name)
+            if own.proxy_protocol != NO_PROXY and not own.proxy_protocol_trusted_addresses:
+                raise ConfigError(
+                    "proxy.protocol.trusted.addresses",
+                    "",
+                    "an address or a network at least, required by proxy.protocol="
+                    f"{own.proxy_protocol} on the listener {listener.name}",
+                )
         if 0 <= self.connections_max_idle_ms <= self.connection_failed_authentication_delay_ms:
             raise ConfigError(
                 "connection.failed.authentication.delay.ms",

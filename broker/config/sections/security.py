@@ -162,8 +162,8 @@ class SecurityConfig(OAuthBearerKeys):
     """`plain_jaas` contains (listener name in upper case, value) pairs.
 
     `admin_token` comes from the environment (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file.
-    `local_listeners` are the PLAINTEXT listeners on a loopback address; `broker.config.load` derives them
-    from `listeners`.
+    `local_listeners` are the PLAINTEXT listeners on a loopback address without a balancer;
+    `broker.config.load` derives them from `listeners` and `proxy.protocol`.
     """
 
     sasl_enabled_mechanisms: tuple[str, ...] = Setting(

@@ -43,7 +43,9 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     read, `muted_for_memory` while it waits for queued.max.request.bytes. `tls` is the version and the cipher
     suite, "" without TLS. `obeys` is None if the client was never throttled. At a gateway, `upstream` is the
     host:port that it is forwarded to, "" while there is none, and `upstream_node` the node there.
-    `gateway` is the id of the other gateway that has it; "" if it is this server.
+    `gateway` is the id of the other gateway that has it; "" if it is this server. `proxy` is the address of
+    the balancer that it came through, by its PROXY header; the same as `address` if it is the balancer's own,
+    "" without one.
     """
 
     connection_id: str
@@ -63,6 +65,7 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str = ""
     upstream_node: Node | None = None
     gateway: str = ""
+    proxy: str = ""
     opened_at_ms: Moment
 
 

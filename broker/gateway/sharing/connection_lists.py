@@ -3,9 +3,9 @@
 Records of `__weir_shares`, JSON in UTF-8. No gateway asks while no console shows them. The key `question
 <gateway>` has what to list, the key `answer <asker> <gateway>` the list of one gateway:
 
-    {"version": 3, "gateway": "1-5f0c", "number": 7, "search": "app", "shape": null, "sort": "bytes_in",
+    {"version": 4, "gateway": "1-5f0c", "number": 7, "search": "app", "shape": null, "sort": "bytes_in",
      "descending": true, "rows": 100}
-    {"version": 3, "gateway": "2-77aa", "number": 7, "total": 1, "of": 1200, "cost_us": 900, "rows": [[...]]}
+    {"version": 4, "gateway": "2-77aa", "number": 7, "total": 1, "of": 1200, "cost_us": 900, "rows": [[...]]}
 
 A row has the fields of `ConnectionRow` in their order; long names are cut.
 """
@@ -36,7 +36,7 @@ from broker.views.connection_search import (
     find_connections,
 )
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 QUESTION_PREFIX: Final = b"question "
 ANSWER_PREFIX: Final = b"answer "

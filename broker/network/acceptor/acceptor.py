@@ -2,13 +2,14 @@
 
 The constructor binds the port, so the port is known before any task runs. The gate decides which connections
 are served, and may block the acceptor. The hand-off drops no accepted connection: it tries every processor in
-turn, then waits for one.
+turn, then waits for one. On a listener with `proxy.protocol`, a task of its own reads the beginning of each
+connection before that.
 """
 
 import errno
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ import trio
 from broker.common.errors import ConfigError
 from broker.config.listeners import Address
 from broker.network.acceptor.connection_gate import ListenerGate
-from broker.network.failures import FailedStep
+from broker.network.acceptor.proxied import ProxiedConnections
 from broker.network.processor import Accepted, Processor
 from broker.network.supervisor import Supervisor
 from broker.quotas.connection_rates import canonical_address
@@ -80,18 +81,28 @@ class Acceptor:
         """Accept until cancelled. Then close the port, and every connection not yet handed to a processor."""
         self._processors = processors
         listening = self._socket
-        name = f"{trio.lowlevel.current_task().name}-throttled-sockets"
+        task = trio.lowlevel.current_task().name
+        throttled = f"{task}-throttled-sockets"
+        headers = self.gate.proxy_headers
         try:
             async with trio.open_nursery() as nursery:
-                Supervisor(nursery).start_soon(self.gate.run, self._serve, name=name)
-                await self._accept(listening)
+                tasks = Supervisor(nursery)
+                if headers is None:
+                    tasks.start_soon(self.gate.run, self._serve, name=throttled)
+                    await self._accept(listening, self._take)
+                else:
+                    proxied = ProxiedConnections(
+                        self.gate, headers, self._serve, tasks, f"{task}-proxy-header"
+                    )
+                    tasks.start_soon(self.gate.run, proxied.serve_throttled, name=throttled)
+                    await self._accept(listening, proxied.take)
         finally:
             logger.debug(
                 "Closing server socket, selector, and any throttled sockets.", extra={"listener": self.name}
             )
             listening.close()
 
-    async def _accept(self, listening: socket.socket) -> None:
+    async def _accept(self, listening: socket.socket, take: Callable[[Accepted], Awaitable[None]]) -> None:
         while listening.fileno() >= 0:  # the loop may run once more after `close`
             await trio.lowlevel.wait_readable(listening)
             for _ in range(ACCEPTS_PER_TURN):
@@ -107,15 +118,15 @@ class Acceptor:
                         self._log_pause(error)
                         await trio.sleep(BACK_OFF_SECONDS)
                     break
-                await self._take((sock, (_canonical(host), port)))
+                await take(Accepted(sock, (_canonical(host), port)))
 
     async def _take(self, accepted: Accepted) -> None:
         """Serve a new connection if the connection quotas admit it."""
         try:
             is_admitted = await self.gate.admits(accepted)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-            self._report(error, accepted)
-            accepted[0].close()
+            self.gate.report(error, accepted)
+            accepted.sock.close()
             return
         if is_admitted:
             await self._serve(accepted)
@@ -135,23 +146,21 @@ class Acceptor:
     async def _serve(self, accepted: Accepted) -> None:
         """Hand over an admitted connection, or release it."""
         try:
-            if self._configure(*accepted):
+            if self._configure(accepted):
                 await self._hand_over(accepted, self._processors)
                 return
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-            self._report(error, accepted)
-        self.gate.failures.attempt(FailedStep.ACCEPT, str(Address(*accepted[1])), self.gate.release, accepted)
+            self.gate.report(error, accepted)
+        self.gate.attempt_release(accepted)
 
-    def _report(self, error: Exception, accepted: Accepted) -> None:
-        connection = str(Address(*accepted[1]))
-        self.gate.failures.report(FailedStep.ACCEPT, error, listener=self.name, connection=connection)
-
-    def _configure(self, sock: socket.socket, peer: tuple[str, int]) -> bool:
+    def _configure(self, accepted: Accepted) -> bool:
+        sock = accepted.sock
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            send_buffer = self._options.send_buffer_between(sock.getsockname()[0], peer[0])
+            peer = accepted.proxy or accepted.peer[0]
+            send_buffer = self._options.send_buffer_between(sock.getsockname()[0], peer)
             if send_buffer != SYSTEM_CHOICE:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         except OSError as error:
@@ -189,9 +198,10 @@ class Acceptor:
     def _handed_over(self, accepted: Accepted, processor: Processor) -> None:
         processor.selector.wakeup()
         if logger.isEnabledFor(logging.DEBUG):
+            through = f" through {accepted.proxy}" if accepted.proxy else ""
             logger.debug(
-                f"Accepted connection from {Address(*accepted[1])} on {Address(*self.address)} and assigned "
-                f"it to processor {processor.id}",
+                f"Accepted connection from {Address(*accepted.peer)}{through} on {Address(*self.address)} "
+                f"and assigned it to processor {processor.id}",
                 extra={"listener": self.name},
             )
 

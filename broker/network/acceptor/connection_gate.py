@@ -8,6 +8,10 @@ limits blocks no acceptor: its connection is closed or becomes a throttled socke
 ordered by the end of their wait, earliest first; Kafka's heap has the latest first, so that a short wait
 lasts as long as the longest there.
 
+Behind a balancer, the address is that of the PROXY header, which the accepting loop does not wait for: such a
+connection enters without an address, waits for a slot and the rates of listener and broker, and is checked
+again when its header names its client.
+
 `ExcessConnections` closes connections beyond `max.connections`: first those whose peer is gone and whose
 requests are still served, then the least recently used. (Kafka: Processor.closeExcessConnections,
 Selector.lowestPriorityChannel) One task serves all processors of a socket server. It sleeps until the gate
@@ -27,6 +31,9 @@ import msgspec
 import trio
 
 from broker.common.clock import Clock
+from broker.common.proxy_headers import ProxyHeaders
+from broker.common.proxy_protocol import HeaderRefusal
+from broker.config.listeners import Address
 from broker.config.sections import ConnectionConfig
 from broker.metrics.rate import Rate, Window
 from broker.network.acceptor.override_hosts import OverrideHosts
@@ -43,6 +50,7 @@ from broker.quotas.connections import (
     IP_RATE,
     PER_IP,
     PER_USER,
+    PROXY_HEADER,
     SLOTS,
     USER_RATE,
     ConnectionQuotas,
@@ -165,13 +173,16 @@ class BlockedTime:
 
 
 class ThrottledSocket(msgspec.Struct, frozen=True):
-    """`sock` is accepted but not read for `throttle_ms`. `bound` is the rate that its address exceeded."""
+    """`sock` is accepted but not read for `throttle_ms`. `bound` is the rate that its address exceeded. For
+    `proxy` see `Accepted`.
+    """
 
     sock: socket.socket
     peer: tuple[str, int]
     end_ms: int
     bound: float
     throttle_ms: int
+    proxy: str = ""
 
 
 class ThrottledSockets:
@@ -209,7 +220,19 @@ class ThrottledSockets:
             heappop(self._heap)[2].sock.close()
 
 
+HEADER_REASONS: Final = {
+    HeaderRefusal.UNTRUSTED: "which is not in proxy.protocol.trusted.addresses",
+    HeaderRefusal.MISSING: "which sent no PROXY header",
+    HeaderRefusal.MALFORMED: "whose PROXY header is malformed",
+    HeaderRefusal.TOO_LONG: "whose PROXY header is too long",
+    HeaderRefusal.CHECKSUM: "whose PROXY header has a wrong checksum",
+    HeaderRefusal.CUT: "which ended within its PROXY header",
+    HeaderRefusal.TIMEOUT: "whose PROXY header was not complete in time",
+    HeaderRefusal.TOO_MANY: "whose PROXY header was outstanding while too many others were",
+}
+
 REASONS: Final = {
+    **{f"{PROXY_HEADER}.{refusal}": reason for refusal, reason in HEADER_REASONS.items()},
     PER_IP: "address already has the configured maximum of {:.0f} connections",
     SLOTS: "the broker or the listener already has the configured maximum of {:.0f} connections",
     IP_RATE: "address makes more than the configured maximum of {:.15g} connections per second",
@@ -254,11 +277,11 @@ class ConnectionGate:
             f"{self._task}-rejections", self._rejections.next_deadline, self._log_rejections, clock
         )
 
-    def add_listener(self, name: str) -> "ListenerGate":
+    def add_listener(self, name: str, proxy_headers: ProxyHeaders | None = None) -> "ListenerGate":
         """Create the gate of a listener and apply the current limits."""
         quota = self.quotas.add_listener(name)
         self._apply_limits()
-        return ListenerGate(self, quota)
+        return ListenerGate(self, quota, proxy_headers)
 
     def remove_listener(self, name: str) -> None:
         """Remove a listener whose acceptor has stopped, which may change the limits of the others."""
@@ -301,9 +324,13 @@ class ConnectionGate:
             with trio.move_on_after(remaining_ms / 1000 if remaining_ms > 0 else float("inf")):
                 await self._waiting.park()
 
-    def release(self, listener: str, address: str) -> None:
-        """Release an admitted connection that has closed."""
+    def release(self, listener: str, address: str | None) -> None:
+        """Release an admitted connection that has closed; None: it counts for no address."""
         self.quotas.release(listener, address)
+        self.poke()
+
+    def poke(self) -> None:
+        """Let the waiting acceptors check whether a slot is free."""
         if self._waiting:
             self._waiting.unpark_all()
 
@@ -349,11 +376,14 @@ class ConnectionGate:
 
 class ListenerGate:
     """The gate of one acceptor. `blocked` measures the time during which the acceptor was blocked, `quota`
-    counts the connections of its listener.
+    counts the connections of its listener. `proxy_headers` reads their PROXY headers, None if there are none.
     """
 
-    def __init__(self, gate: ConnectionGate, quota: ListenerQuota) -> None:
+    def __init__(
+        self, gate: ConnectionGate, quota: ListenerQuota, proxy_headers: ProxyHeaders | None = None
+    ) -> None:
         self.name = quota.name
+        self.proxy_headers = proxy_headers
         self.failures = gate.failures
         self.blocked = BlockedTime(gate.clock)
         self.throttled_sockets = ThrottledSockets()
@@ -367,23 +397,56 @@ class ListenerGate:
 
     def of_another_port(self) -> "ListenerGate":
         """Return the gate of a further port of the same listener, with the same quotas."""
-        return ListenerGate(self._gate, self.quota)
+        return ListenerGate(self._gate, self.quota, self.proxy_headers)
 
     async def admits(self, accepted: Accepted) -> bool:
         """Return whether a connection may be served; it then counts until it is released. Otherwise it is
         already closed or throttled. If cancelled, closes the connection.
         """
         now_ms = self._gate.clock.ms()
-        refusal = self._gate.quotas.check_address(self.quota, accepted[1][0], now_ms)
+        refusal = self._gate.quotas.check_address(self.quota, accepted.peer[0], now_ms)
         if refusal is None:
             return await self._enters(accepted, self.blocked)
         self._refuse(accepted, refusal, now_ms)
         return False
 
+    async def admits_unnamed(self, accepted: Accepted) -> bool:
+        """As `admits`, for a connection with the balancer's own address: it counts for no address, and may
+        be named later.
+        """
+        return await self._enters(accepted, self.blocked)
+
+    def names(self, named: Accepted) -> bool:
+        """Return whether an unnamed connection may be served now that its header has named its client; it
+        then counts for that address. Otherwise it is already closed or throttled, and no longer counts.
+        """
+        if named.counted is None:
+            return True
+        now_ms = self._gate.clock.ms()
+        refusal = self._gate.quotas.name(self.quota, named.counted, now_ms)
+        if refusal is not None:
+            self._gate.poke()
+            self._refuse(named, refusal, now_ms)
+        return refusal is None
+
+    def refuse_header(self, accepted: Accepted, reason: HeaderRefusal) -> None:
+        """Count and log a connection that closes for its PROXY header. The caller closes it."""
+        self._gate.reject(self.quota, accepted.peer[0], f"{PROXY_HEADER}.{reason}", 0)
+
     def release(self, accepted: Accepted) -> None:
         """Release an admitted connection that closes before a processor takes it."""
-        accepted[0].close()
-        self._gate.release(self.name, accepted[1][0])
+        accepted.sock.close()
+        self._gate.release(self.name, accepted.counted)
+
+    def attempt_release(self, accepted: Accepted) -> None:
+        """As `release`, and report an unexpected exception."""
+        connection = str(Address(*accepted.peer))
+        self.failures.attempt(FailedStep.ACCEPT, connection, self.release, accepted)
+
+    def report(self, error: Exception, accepted: Accepted) -> None:
+        """Report an unexpected exception, after which the caller closes the connection."""
+        connection = str(Address(*accepted.peer))
+        self.failures.report(FailedStep.ACCEPT, error, listener=self.name, connection=connection)
 
     async def run(self, serve: Callable[[Accepted], Awaitable[None]]) -> None:
         """Handle throttled sockets when their wait is over: close them or, in KIP-612 mode, serve those whose
@@ -401,7 +464,7 @@ class ListenerGate:
                         due.sock.close()
                         continue
                     if is_admitted:
-                        await serve((due.sock, due.peer))
+                        await serve(Accepted(due.sock, due.peer, due.proxy))
                     else:
                         await trio.lowlevel.checkpoint()
                 self._wake = trio.Event()
@@ -418,7 +481,6 @@ class ListenerGate:
         """
         gate, quota = self._gate, self.quota
         quotas = gate.quotas
-        sock, (address, _) = accepted
         now_ms = gate.clock.ms()
         wait_ms = quotas.record(quota, now_ms)
         if wait_ms or not quotas.has_slot(quota):
@@ -426,10 +488,10 @@ class ListenerGate:
                 with blocked:
                     await gate.wait(quota, now_ms + wait_ms)
             except trio.Cancelled:
-                sock.close()
+                accepted.sock.close()
                 raise
             now_ms = gate.clock.ms()
-        too_many = quotas.enter(quota, address, now_ms)
+        too_many = quotas.enter(quota, accepted.counted, now_ms)
         if too_many is not None:
             self._refuse(accepted, too_many, now_ms)
             return False
@@ -438,14 +500,14 @@ class ListenerGate:
         return True
 
     def _refuse(self, accepted: Accepted, refusal: Refusal, now_ms: int) -> None:
-        sock, peer = accepted
+        sock, peer, proxy = accepted
         match refusal:
             case TooMany(maximum):
                 self._close(sock, peer, PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 for observer in self._gate.observers:
                     observer.delayed(self.name, peer[0], throttle_ms, bound)
-                throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound, throttle_ms)
+                throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound, throttle_ms, proxy)
                 for evicted in self.throttled_sockets.add(throttled, self._gate.max_throttled):
                     self._close(evicted.sock, evicted.peer, IP_RATE, evicted.bound)
                 self._wake.set()
@@ -465,7 +527,7 @@ class ListenerGate:
             return False
         match quotas.check_address(quota, peer[0], self._gate.clock.ms()):
             case None:
-                return await self._enters((sock, peer), nullcontext())
+                return await self._enters(Accepted(sock, peer, due.proxy), nullcontext())
             case TooMany(maximum):
                 self._close(sock, peer, PER_IP, maximum)
             case Throttled(bound=bound):

@@ -126,7 +126,8 @@ class ConnectionIds:
 @dataclass(frozen=True, slots=True)
 class NewConnection:
     """An accepted connection. `peer` is its address and port. `authenticated`: it needs neither a TLS
-    handshake nor a login. `now_ms` is the time of the run's clock, `wall_ms` epoch time.
+    handshake nor a login. `now_ms` is the time of the run's clock, `wall_ms` epoch time. `proxy` is the
+    address of the balancer that named the peer, "" without one.
     """
 
     id: str
@@ -135,6 +136,7 @@ class NewConnection:
     authenticated: bool
     now_ms: int
     wall_ms: int
+    proxy: str = ""
 
 
 class ChannelResponder(Protocol):
@@ -178,6 +180,7 @@ class Channel:
         "port",
         "principal",
         "prologue",
+        "proxy",
         "read",
         "receive",
         "request_ns",
@@ -210,6 +213,7 @@ class Channel:
         self.id = connection.id
         self.listener = connection.listener
         self.address, self.port = connection.peer
+        self.proxy = connection.proxy
         self.receive: Receive | TlsReceive = receive
         self.read: Callable[[Transport], Frame | None] = receive.read
         self.send: Send | None = None
@@ -257,6 +261,11 @@ class Channel:
     @property
     def closed(self) -> bool:
         return self.fd < 0
+
+    @property
+    def is_balancers(self) -> bool:
+        """Whether it has a balancer's own address, to which no limit per address applies."""
+        return self.proxy == self.address
 
     @property
     def has_ended(self) -> bool:

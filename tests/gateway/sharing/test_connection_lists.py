@@ -247,7 +247,7 @@ def test_a_question_with_the_longest_search_is_read() -> None:
 @pytest.mark.parametrize("element", [b"0", b"[]", b"{}", b'""'])
 def test_no_answer_holds_the_thread(element: bytes) -> None:
     """The largest one of the shortest elements, and of the shortest rows."""
-    head = b'{"version":3,"gateway":"g","number":1,"total":1,"of":1,"cost_us":1,"rows":['
+    head = b'{"version":4,"gateway":"g","number":1,"total":1,"of":1,"cost_us":1,"rows":['
     room = MAX_ANSWER - len(head) - 2
     texts = {str: b'""', int: b"0"}
     row = b"[%b]" % b",".join(texts.get(type(value), b"null") for value in row_of(ROW))
@@ -295,7 +295,7 @@ def test_no_client_can_make_an_answer_too_large_for_a_topic() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"version":3', '"version":4'),
+        ('"version":4', '"version":5'),
         ('"total":1', '"total":-1'),
         ('"of":1', '"of":"1"'),
         ('"alice"', "7"),
@@ -316,7 +316,7 @@ def test_invalid_answers_are_refused(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"version":3', '"version":4'),
+        ('"version":4', '"version":5'),
         ('"tls"', '"glass"'),
         ('"bytes_in"', '"colour"'),
         ('"app"', "null"),

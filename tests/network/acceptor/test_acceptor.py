@@ -12,7 +12,7 @@ from broker.common.errors import FatalExitError
 from broker.config.load import load
 from broker.network.acceptor.acceptor import SAME_MACHINE_SEND_BUFFER, SYSTEM_CHOICE, SocketOptions
 from broker.network.clock import TrioClock
-from broker.network.processor import NEW_CONNECTIONS
+from broker.network.processor import NEW_CONNECTIONS, Accepted
 from broker.server.broker import BrokerServer
 from tests.support.connections import LOOPBACK, settle
 from tests.support.hostile import is_served
@@ -105,7 +105,7 @@ async def test_the_share_of_blocked_time_is_of_the_last_minute(
 async def test_a_connection_that_cannot_be_configured_is_closed_and_given_back(server: BrokerServer) -> None:
     acceptor = server.socket_server.listeners[0].acceptor
     broken = socket.socket()
-    accepted = broken, (LOOPBACK, 40_000)
+    accepted = Accepted(broken, (LOOPBACK, 40_000))
     assert await acceptor.gate.admits(accepted)
     assert server.connections.total == 1
     broken.close()

@@ -12,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.network.acceptor.connection_gate import ListenerGate
+from broker.network.processor import Accepted
 from broker.quotas.connections import IP_RATE, PER_IP, SLOTS
 from tests.support.connections import (
     LOOPBACK,
@@ -216,7 +217,7 @@ class Arrivals:
     async def take(self, address: str, arrived: float) -> None:
         ours, theirs = socket.socketpair()
         self._peers.append(theirs)
-        if await self._gate.admits((ours, (address, len(self._peers)))):
+        if await self._gate.admits(Accepted(ours, (address, len(self._peers)))):
             self.admitted[address] += 1
             ours.close()
             if address == OTHER:

@@ -99,3 +99,12 @@ def test_an_evicted_connection_is_removed_once() -> None:
     opened.open("first"), opened.open("second")
     opened.entries["first"].leave()
     assert len(opened.limits) == 1 and opened.closed == ["first"]
+
+
+def test_a_proxys_own_connections_have_the_limit_of_all_alone() -> None:
+    opened = Opened(maximum=4, per_address=1)
+    for name in "abc":
+        assert opened.limits.enter(ONE, lambda name=name: opened.closed.append(name), is_proxys=True)
+    assert opened.open("other", OTHER) and opened.closed == []
+    assert opened.limits.enter(ONE, lambda: None, is_proxys=True)
+    assert opened.closed == ["a"]

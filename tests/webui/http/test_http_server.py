@@ -179,9 +179,11 @@ async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idl
     entered = trio.Event()
     enter = ConnectionLimits.enter
 
-    def count_entries(self: ConnectionLimits, address: str, close: Callable[[], None]) -> Any:
+    def count_entries(
+        self: ConnectionLimits, address: str, close: Callable[[], None], *, is_proxys: bool
+    ) -> Any:
         entered.set()
-        return enter(self, address, close)
+        return enter(self, address, close, is_proxys=is_proxys)
 
     monkeypatch.setattr(ConnectionLimits, "enter", count_entries)
     async with served(broker, max_connections_per_ip=3) as server:

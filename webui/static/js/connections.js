@@ -35,7 +35,7 @@ const list = new Listing({
   below: opened.below,
   columns: [
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
-    { label: "Address", sort: "address", size: "address", cell: (row, td) => once(td, row.address, () => h("span.mono.small", row.address)) },
+    { label: "Address", sort: "address", size: "address", cell: addressCell },
     { label: "Listener", sort: "listener", size: "listener", cell: listenerCell },
     ...(isGateway ? [{ label: "Upstream", sort: "upstream", size: "upstream", cell: upstreamCell }] : []),
     { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two.small", h("span.name", row.software_name || "unknown"), h("span.name", row.software_version))) },
@@ -63,6 +63,10 @@ function clientCell(row, td) {
     return h("span.two", { title: row.connection_id }, h("a.name.client", { href: `/explain?${who}` }, row.client_id || "no client id"), h("span.name", row.principal),
       row.gateway && h("span", { title: "A connection of another gateway" }, `gateway ${row.gateway}`));
   });
+}
+
+function addressCell(row, td) {
+  once(td, `${row.address} ${row.proxy}`, () => h("span.two.mono.small", h("span.name", row.address), row.proxy && h("span", { title: "The balancer that it came through" }, row.proxy === row.address ? "the balancer itself" : `through ${row.proxy}`)));
 }
 
 function listenerCell(row, td) {
