@@ -151,9 +151,7 @@ async def test_epochs_fence_leaders_that_are_out_of_date(harness: Harness) -> No
     assert await leader.summary() == (0, 0, 3, 5)
 
 
-@pytest.mark.parametrize(
-    "batch", [(5, 4, 2, 1), (-1, 4, 2, 1), (0, 4, 1, 1), (0, 4, 5, 1), (0, 4, 2, -1)]
-)
+@pytest.mark.parametrize("batch", [(5, 4, 2, 1), (-1, 4, 2, 1), (0, 4, 1, 1), (0, 4, 5, 1), (0, 4, 2, -1)])
 async def test_a_state_that_no_record_can_have_is_refused(harness: Harness, batch: Batch) -> None:
     leader = Leader(harness)
     log = harness.partitions.log(SHARE_STATE_TOPIC, 0)
