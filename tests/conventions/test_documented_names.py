@@ -177,6 +177,7 @@ OPTION: Final = re.compile(r"--(?:override|add-config|config)[ =]\'?([a-z][\w.-]
 OF_CLIENTS: Final = frozenset(
     (
         "auto.offset.reset",
+        "batch.size",
         "bootstrap.servers",
         "client.id",
         "enable.metrics.push",
