@@ -171,6 +171,14 @@ def records(broker: BrokerProcess | Way, topic: str = TOPIC) -> Sequence[tuple[i
     return found
 
 
+def end(broker: BrokerProcess | Way, topic: str) -> int:
+    """The end of the topic: a reader of its records would run after a source that writes on."""
+    consumer = Consumer({"bootstrap.servers": broker.plain, "log_level": 0, "group.id": "reader"})
+    _, found = consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)
+    consumer.close()
+    return int(found)
+
+
 def configs(broker: BrokerProcess, topic: str) -> Mapping[str, str]:
     client = AdminClient({"bootstrap.servers": broker.plain, "log_level": 0})
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
@@ -227,7 +235,7 @@ def copy_over_a_kill(
         create(killed, source, sink, name, lines_at_once=1)
         with source.open("a") as lines:
             lines.writelines(f"{line}\n" for line in expected[1:])
-        killed.until(lambda: len(read(broker, name)) >= 50, "some transactions")
+        killed.until(lambda: end(broker, name) >= 100, "some transactions")
         killed.kill()
     before = read(broker, name)
     assert before == expected[: len(before)] and len(before) < len(expected)
