@@ -318,7 +318,7 @@ def test_kafkas_own_reader_finds_the_records_that_kafka_writes(
 
 
 def test_the_console_consumer_passes_the_records_of_streams_groups_by(weir: BrokerProcess) -> None:
-    read = ("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "5000", "--formatter")
+    read = ("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "12000", "--formatter")
     package = "org.apache.kafka.tools.consumer"
     # Kafka 4.4 has no formatter that prints them.
     assert f'"{RECORDED}"' not in ask(weir, CONSUMER, *read, f"{package}.GroupMetadataMessageFormatter")
