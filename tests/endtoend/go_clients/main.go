@@ -347,7 +347,23 @@ func kafkaGoCreate(ctx context.Context, topic string, partitions int) *kafka.Cli
 	})
 	must(err)
 	must(created.Errors[topic])
+	for _, broker := range brokers {
+		kafkaGoFind(ctx, broker, topic)
+	}
 	return client
+}
+
+// A broker of a cluster may learn of a new topic after its controller has answered.
+func kafkaGoFind(ctx context.Context, broker, topic string) {
+	connection, err := kafkaGoDialer().DialContext(ctx, "tcp", broker)
+	must(err)
+	defer connection.Close()
+	for _, err = connection.ReadPartitions(topic); err != nil; _, err = connection.ReadPartitions(topic) {
+		if !errors.Is(err, kafka.UnknownTopicOrPartition) || ctx.Err() != nil {
+			must(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 func kafkaGoMessages(from int) []kafka.Message {
