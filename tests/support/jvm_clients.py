@@ -26,7 +26,7 @@ SOURCES: Final = ROOT / "tests" / "endtoend" / "jvm_clients"
 JARS: Final = ROOT / ".cache" / "jvm_clients"
 BUILT_WITHIN_S: Final = 900
 ENDED_WITHIN_S: Final = 120.0
-SLOW_S: Final = 3 * WITHIN_S
+SLOW_S: Final = 10 * WITHIN_S
 """For the start of a Java machine, a rebalance or a failover beside other work."""
 
 Found = TypeVar("Found")
