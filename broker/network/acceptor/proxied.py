@@ -69,6 +69,7 @@ class ProxiedConnections:
         try:
             sock = trio.socket.from_stdlib_socket(accepted.sock)
             client = await self._headers.read(sock, is_trusted=bool(accepted.proxy))
+            await trio.lowlevel.checkpoint_if_cancelled()  # a listener that has ended has no processors
             if client is not None:
                 named = accepted._replace(peer=client)
                 if not self._gate.names(named):
