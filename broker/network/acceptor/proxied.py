@@ -60,6 +60,7 @@ class ProxiedConnections:
             await self._serve(accepted)
         else:
             self._start(accepted)
+            await trio.lowlevel.checkpoint()  # many waits may end together
 
     def _start(self, accepted: Accepted) -> None:
         self._tasks.start_soon(self._identify, accepted, name=self._task)

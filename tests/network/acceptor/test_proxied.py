@@ -7,9 +7,11 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from broker.common import proxy_headers
@@ -17,8 +19,10 @@ from broker.common.errors import ErrorCode
 from broker.common.proxy_protocol import Client, HeaderRefusal
 from broker.controller.commands import BROKER_ITSELF, CreateAcls
 from broker.monitoring.events.activity import ConnectionEvents
+from broker.network.acceptor.proxied import ProxiedConnections
 from broker.network.connection.channel import Channel
 from broker.network.failures import FailedStep
+from broker.network.processor import Accepted
 from broker.protocol import codec
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
@@ -340,6 +344,20 @@ async def test_a_throttled_connection_from_elsewhere_is_read_after_its_wait(
     await passes(mock_clock, 1)
     assert await is_closed_soon(forged)
     assert rejected(accepting) == {f"{PROXY_HEADER}.{HeaderRefusal.UNTRUSTED}": 1}
+
+
+async def test_connections_whose_waits_end_together_hold_up_no_other() -> None:
+    class Started(list[object]):
+        def start_soon(self, _task: object, *args: object, name: object = None) -> None:
+            self.extend(args)
+
+    nothing: Any = None
+    started = Started()
+    proxied = ProxiedConnections(nothing, nothing, nothing, started, "proxy-header")
+    accepted = Accepted(nothing, OTHER)
+    with trio.testing.assert_checkpoints():
+        await proxied.serve_throttled(accepted)
+    assert started == [accepted]
 
 
 async def test_with_kafkas_mode_a_client_over_its_rate_is_closed_after_its_wait(
