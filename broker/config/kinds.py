@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from functools import lru_cache
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from sys import float_info
 from typing import Any, Final
 
@@ -184,7 +184,15 @@ def list_of(
     return ConfigKind(type_, allowed, read, write, separator=separator)
 
 
-NETWORKS: Final = list_of(ip_network, "a list of addresses and networks, such as 10.0.0.7,2001:db8::/32")
+def _network(text: str) -> IPv4Network | IPv6Network:
+    network = ip_network(text)
+    # An IPv4 address that is mapped to IPv6 counts as the IPv4 address, so no address would be in it.
+    if isinstance(network, IPv6Network) and network.network_address.ipv4_mapped is not None:
+        raise ValueError("mapped to IPv6")
+    return network
+
+
+NETWORKS: Final = list_of(_network, "a list of addresses and networks, such as 10.0.0.7,2001:db8::/32")
 
 
 def choices_of(*choices: str, least: int = 1) -> ConfigKind:

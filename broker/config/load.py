@@ -180,7 +180,7 @@ def build_in_steps(values: Mapping[str, str]) -> Steps[BrokerConfig]:
         each.name
         for each in config.network.resolved_listeners()
         # Behind a balancer of this machine are clients of others.
-        if each.is_local and config.network.for_listener(each.name).proxy_protocol == NO_PROXY
+        if each.is_local and not _has_balancer(config, each.name)
     )
     return replace(config, security=replace(config.security, local_listeners=local))
 
@@ -298,12 +298,16 @@ def _admin_token(environ: Mapping[str, str]) -> str | None:
     return token
 
 
+def _has_balancer(config: BrokerConfig, listener: str) -> bool:
+    return config.network.for_listener(listener).proxy_protocol != NO_PROXY
+
+
 def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
     """Yield a warning for each listener that gives remote clients more rights than a viewer's."""
     security = config.security
     anonymous = str(Principal(ANONYMOUS))
     for listener in config.network.resolved_listeners():
-        if listener.is_loopback:
+        if listener.is_loopback and not _has_balancer(config, listener.name):
             continue
         key, role = "wire.role", security.role_on(listener.name)
         if any(name == listener.name and field == "wire_role" for name, field, _ in security.overrides):

@@ -419,6 +419,11 @@ def administration_warnings(*settings: str) -> list[str]:
             "other machines can reach the listener SASL_SSL, and wire.role=admin makes every user "
             "who logs in an administrator",
         ),
+        (
+            ["proxy.protocol=require", "proxy.protocol.trusted.addresses=127.0.0.1", "wire.role=admin"],
+            "other machines can reach the listener PLAINTEXT without authentication, and "
+            "wire.role=admin makes every client an administrator",
+        ),
     ],
 )
 def test_administration_that_is_open_to_the_network_is_one_warning_that_names_the_key(
@@ -709,6 +714,8 @@ def test_a_balancer_needs_trusted_addresses(prefix: str) -> None:
         (PROXY_TRUSTED, "balancer", "a list of addresses and networks"),
         (PROXY_TRUSTED, "10.0.0.1/33", "a list of addresses and networks"),
         (PROXY_TRUSTED, "10.0.0.1/8", "a list of addresses and networks"),
+        (PROXY_TRUSTED, "::ffff:10.0.0.1", "a list of addresses and networks"),
+        (PROXY_TRUSTED, "::ffff:10.0.0.0/104", "a list of addresses and networks"),
         (PROXY_TRUSTED, "10.0.0.1,,10.0.0.2", "a list of addresses and networks"),
         ("console.proxy.protocol.trusted.addresses", "::1/129", "a list of addresses and networks"),
         ("console.forwarded.for.trusted.addresses", "1", "a list of addresses and networks"),

@@ -15,6 +15,7 @@ from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.support.certificates import certificates
 from tests.support.fake_upstream import FakeCluster, fake_cluster
+from tests.support.proxy_protocol import CLIENT, v1, v2
 from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.wire import OPENED, WireClient
 
@@ -22,12 +23,13 @@ PATTERN = "broker-$(nodeId).kafka.example"
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path) -> AsyncIterator[tuple[FakeCluster, RunningGateway]]:
+async def serving(tmp_path: Path, *overrides: str) -> AsyncIterator[tuple[FakeCluster, RunningGateway]]:
     settings = [
         "listeners=SSL://127.0.0.1:0",
         f"ssl.keystore.location={certificates().server.store}",
         f"gateway.sni.pattern={PATTERN}",
         "gateway.port.range=",
+        *overrides,
     ]
     async with (
         fake_cluster(3) as cluster,
@@ -36,12 +38,13 @@ async def serving(tmp_path: Path) -> AsyncIterator[tuple[FakeCluster, RunningGat
         yield cluster, gateway
 
 
-async def connect(gateway: RunningGateway, name: str | None) -> WireClient:
+async def connect(gateway: RunningGateway, name: str | None, header: bytes = b"") -> WireClient:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     stream = await trio.open_tcp_stream("127.0.0.1", gateway.port)
     OPENED.append(stream)
+    await stream.send_all(header)
     tls = trio.SSLStream(stream, context, server_hostname=name, https_compatible=True)
     await tls.do_handshake()
     return WireClient(tls, "suite")
@@ -62,6 +65,16 @@ async def test_a_client_reaches_the_node_that_it_names(
         assert [(each.node_id, each.host, each.port) for each in metadata.brokers] == expected
         (channel,) = gateway.server.socket_server.channels()
         assert channel.node_id == node_id
+
+
+@pytest.mark.parametrize("header", [v1(), v2()], ids=["v1", "v2"])
+async def test_a_client_behind_a_balancer_names_its_node(tmp_path: Path, header: bytes) -> None:
+    balancer = ("proxy.protocol=require", "proxy.protocol.trusted.addresses=127.0.0.1")
+    async with serving(tmp_path, *balancer) as (_, gateway):
+        client = await connect(gateway, "broker-2.kafka.example", header)
+        assert (await client.ask(MetadataRequest([]), 9)).controller_id == 2
+        (channel,) = gateway.server.socket_server.channels()
+        assert (channel.node_id, channel.address, channel.proxy) == (2, CLIENT[0], "127.0.0.1")
 
 
 async def test_a_client_without_a_name_bootstraps(tmp_path: Path) -> None:

@@ -424,14 +424,28 @@ class ListenerGate:
             return True
         now_ms = self._gate.clock.ms()
         refusal = self._gate.quotas.name(self.quota, named.counted, now_ms)
-        if refusal is not None:
-            self._gate.poke()
-            self._refuse(named, refusal, now_ms)
-        return refusal is None
+        if refusal is None:
+            return True
+        self._gate.poke()
+        if not self.failures.attempt(
+            FailedStep.ACCEPT, str(Address(*named.peer)), self._refuse, named, refusal, now_ms
+        ):
+            named.sock.close()
+        return False
 
     def refuse_header(self, accepted: Accepted, reason: HeaderRefusal) -> None:
-        """Count and log a connection that closes for its PROXY header. The caller closes it."""
-        self._gate.reject(self.quota, accepted.peer[0], f"{PROXY_HEADER}.{reason}", 0)
+        """Count and log a connection that closes for its PROXY header, and report an unexpected exception.
+        The caller closes it.
+        """
+        self.failures.attempt(
+            FailedStep.ACCEPT,
+            str(Address(*accepted.peer)),
+            self._gate.reject,
+            self.quota,
+            accepted.peer[0],
+            f"{PROXY_HEADER}.{reason}",
+            0.0,
+        )
 
     def release(self, accepted: Accepted) -> None:
         """Release an admitted connection that closes before a processor takes it."""

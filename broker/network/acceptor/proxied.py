@@ -60,6 +60,7 @@ class ProxiedConnections:
             await self._serve(accepted)
         else:
             self._start(accepted)
+            await trio.lowlevel.checkpoint()  # many waits may end together
 
     def _start(self, accepted: Accepted) -> None:
         self._tasks.start_soon(self._identify, accepted, name=self._task)
@@ -69,6 +70,7 @@ class ProxiedConnections:
         try:
             sock = trio.socket.from_stdlib_socket(accepted.sock)
             client = await self._headers.read(sock, is_trusted=bool(accepted.proxy))
+            await trio.lowlevel.checkpoint_if_cancelled()  # a listener that has ended has no processors
             if client is not None:
                 named = accepted._replace(peer=client)
                 if not self._gate.names(named):

@@ -7,17 +7,22 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from broker.common import proxy_headers
 from broker.common.errors import ErrorCode
-from broker.common.proxy_protocol import HeaderRefusal
+from broker.common.proxy_protocol import Client, HeaderRefusal
 from broker.controller.commands import BROKER_ITSELF, CreateAcls
 from broker.monitoring.events.activity import ConnectionEvents
+from broker.network.acceptor.proxied import ProxiedConnections
 from broker.network.connection.channel import Channel
+from broker.network.failures import FailedStep
+from broker.network.processor import Accepted
 from broker.protocol import codec
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
@@ -341,6 +346,20 @@ async def test_a_throttled_connection_from_elsewhere_is_read_after_its_wait(
     assert rejected(accepting) == {f"{PROXY_HEADER}.{HeaderRefusal.UNTRUSTED}": 1}
 
 
+async def test_connections_whose_waits_end_together_hold_up_no_other() -> None:
+    class Started(list[object]):
+        def start_soon(self, _task: object, *args: object, name: object = None) -> None:
+            self.extend(args)
+
+    nothing: Any = None
+    started = Started()
+    proxied = ProxiedConnections(nothing, nothing, nothing, started, "proxy-header")
+    accepted = Accepted(nothing, OTHER)
+    with trio.testing.assert_checkpoints():
+        await proxied.serve_throttled(accepted)
+    assert started == [accepted]
+
+
 async def test_with_kafkas_mode_a_client_over_its_rate_is_closed_after_its_wait(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
@@ -474,3 +493,63 @@ async def test_several_turns_of_the_accepting_loop_share_no_header(broker: Runni
     assert sorted(each.port for each in channels(broker)) == list(range(256, 276))
     for client in clients:
         assert await is_served(client)
+
+
+# What goes wrong in the acceptor itself
+
+
+class Broken(ConnectionEvents):
+    """An observer with an error in it."""
+
+    def refused(self, listener: str, address: str, rule: str, bound: float) -> None:
+        raise MemoryError
+
+    def delayed(self, listener: str, address: str, throttle_ms: int, bound: float) -> None:
+        raise MemoryError
+
+
+@pytest.mark.parametrize("sent", [v2()[:20], with_checksum(wrong=1)], ids=["at its end", "at once"])
+async def test_an_error_while_a_header_is_refused_is_reported(broker: RunningBroker, sent: bytes) -> None:
+    broker.server.socket_server.observers.append(Broken(1))
+    client = await through(broker, sent)
+    await client.stream.send_eof()
+    assert await is_closed_soon(client)
+    assert broker.server.failures.counts[FailedStep.ACCEPT] == 1 and counts(broker) == (0, {})
+    assert await is_served(await through(broker, v2())), "the next one"
+
+
+@pytest.mark.parametrize("limit", ["maximum", "rate"])
+async def test_an_error_while_a_client_is_refused_does_not_release_its_slot_twice(
+    tmp_path: Path, mock_clock: MockClock, limit: str
+) -> None:
+    settings = ("max.connections.per.ip=1",) if limit == "maximum" else ()
+    async with behind(tmp_path, "require", *settings) as broker:
+        if limit == "rate":
+            await set_ip_rate(broker, 1)
+        assert await is_served(await through(broker, v2()))
+        broker.server.socket_server.observers.append(Broken(1))
+        assert await is_closed_soon(await through(broker, v2((CLIENT[0], 1))))
+        assert broker.server.failures.counts[FailedStep.ACCEPT] == 1
+        assert (counts(broker), gate_of(broker).quota.count) == ((1, {CLIENT[0]: 1}), 1)
+
+
+@pytest.mark.parametrize("mode", ["accept", "require"])
+async def test_a_header_that_is_read_while_its_listener_ends_is_closed_without_an_error(
+    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    async with behind(tmp_path, mode) as broker:
+        (listener,) = (each for each in broker.server.socket_server.listeners if each.name == EXTERNAL)
+        headers = gate_of(broker).proxy_headers
+        assert headers is not None
+        read = headers.read
+
+        async def then_ends(sock: trio.socket.SocketType, *, is_trusted: bool) -> Client | None:
+            client = await read(sock, is_trusted=is_trusted)
+            listener.end()
+            return client
+
+        monkeypatch.setattr(headers, "read", then_ends)
+        client = await through(broker, v2())
+        assert await is_closed_soon(client)
+        assert broker.server.failures.counts[FailedStep.ACCEPT] == 0
+        assert counts(broker) == (0, {})

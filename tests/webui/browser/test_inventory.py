@@ -32,6 +32,24 @@ def test_a_connection_row_has_its_client_and_its_mute_state(busy: Watched, expec
     expect(opened.locator("tbody tr")).to_have_count(1)
 
 
+def test_a_connection_row_has_its_balancer(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.connection_rows = [
+        connection("direct", "alice", 1),
+        replace(connection("behind", "bob", 2), proxy="2001:db8:1111:2222:3333:4444:5555:6666"),
+        replace(connection("check", "", 3), proxy="10.0.0.7"),
+    ]
+    page.sign_in()
+    opened = page.go("/connections")
+    for client, words in (
+        ("direct", "10.0.0.7"),
+        ("behind", "10.0.0.7through 2001:db8:1111:2222:3333:4444:5555:6666"),
+        ("check", "10.0.0.7the balancer itself"),
+    ):
+        cell = opened.locator("tbody tr", has_text=client).locator("td").nth(1)
+        expect(cell).to_have_text(words)
+        assert cell.evaluate("td => td.scrollWidth <= td.clientWidth"), f"{client} fits"
+
+
 def test_a_connection_is_closed_after_a_question(busy: Watched, expect: Any, broker: FakeBroker) -> None:
     opened = busy.go("/connections")
     opened.get_by_label("Close the connection of app").click()
