@@ -5,9 +5,10 @@ internal topics by a pattern, and tools do not list them. Called by `responses` 
 responses, and by `upstream_receive` for one that is forwarded in pieces.
 
 A response is searched for the prefix, and no topic of it is decoded. In front of a topic's name are an error
-code and the length of the name, and two bytes 0 in front of a length are an error code only: within a name
-there is no byte 0, and nothing else behind the brokers has a text of clients. Behind the name, and its id,
-is the byte that is set. A topic with an error is not marked.
+code and the length of the name, and two bytes 0 in front of a length are an error code only: within the name
+of a topic there is no byte 0, and nothing else behind the brokers has a text of clients. Behind the name, and
+its id, is the byte that is set. A topic with an error is not marked. A client that asks for a name with bytes
+0, which Kafka returns with an error, can mislead the search of its own response, and of no other.
 
 Pure. A damaged header raises ProtocolViolation.
 """

@@ -66,6 +66,12 @@ MAX_REFUSED: Final = 1024 * 1024
 """The largest Produce or Fetch that is answered if it is refused; a larger one closes the connection. Ours.
 """
 
+LAST_KEY: Final = 255
+LAST_VERSION: Final = 31
+"""The routes that are kept, and the versions with metrics of their own, go up to these; ours. Kafka 4.4 has
+keys up to 94 and versions up to 18. A client may send any, and each version takes 20 kB.
+"""
+
 
 class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
@@ -250,7 +256,9 @@ class ForwardRoutes:
         self.get = self._routes.get
 
     def build(self, head: int) -> ForwardRoute:
-        """Build the route for `head`. Raises ProtocolViolation for an API or version that is not served."""
+        """Build the route for `head`, and keep it up to LAST_KEY and LAST_VERSION. Raises ProtocolViolation
+        for an API or version that is not served.
+        """
         key, version = head >> 16, head & 0xFFFF
         answers = self._answers_of(key, version)
         treatment = self._treatment(key, version, answers)
@@ -260,15 +268,16 @@ class ForwardRoutes:
             key,
             version,
             treatment,
-            self._metrics(_name(key), version),
+            self._metrics(_name(key), min(version, LAST_VERSION)),
             answers=answers,
             refuses_replicas=key == ApiKey.FETCH and not self._forwards_logins,
         )
-        self._routes[head] = route
+        if key <= LAST_KEY and version <= LAST_VERSION:
+            self._routes[head] = route
         return route
 
     def renew_metrics(self) -> None:
-        """Renew the metrics of every route."""
+        """Renew the metrics of every route that is kept."""
         for route in self._routes.values():
             route.use(self._metrics(_name(route.api_key), route.version))
 

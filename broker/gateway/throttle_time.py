@@ -9,7 +9,7 @@ muting the connection has the same effect.
 Pure. A damaged frame raises ProtocolViolation.
 """
 
-from functools import cache
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -34,11 +34,14 @@ SINCE: Final[dict[int, int]] = {
 }
 """The first version with a throttle time, if Kafka 4 does not have it any more. It is in the same place."""
 
+KEPT_OFFSETS: Final = 4096
+"""Versions of APIs whose places are remembered; ours. Clients may send any."""
+
 PLAIN_END: Final = bytes(5)
 """A throttle time of 0, and no tagged fields."""
 
 
-@cache
+@lru_cache(KEPT_OFFSETS)
 def throttle_offset(api_key: int, version: int) -> int | None:
     """Return the offset of `throttle_time_ms` in a response without its size, if its header has no tagged
     fields. None if the response has no throttle time, or a layout that is not known.

@@ -531,12 +531,16 @@ class UpstreamReceive:
         scratch = forwarder.scratch
         for _ in range(COPIES):
             try:
-                count = self.sock.recv_into(scratch[: self._left])
+                # What TLS has decrypted behind the response is read, too: epoll would not report it.
+                count = self.sock.recv_into(scratch[: self._left] if self.is_plain else scratch)
             except BlockingIOError:
                 return
             if count == 0:
                 self._lost("the upstream broker closed the connection within a response")
                 return
+            if count > self._left:
+                self._rest = bytes(scratch[self._left : count])
+                count = self._left
             self._left -= count
             if marks is not None:
                 marks.mark(scratch[:count])
@@ -545,6 +549,9 @@ class UpstreamReceive:
                 return
             if not self._left:
                 self._end_response()
+                if self._rest and channel.send is None and channel.fd >= 0:
+                    rest, self._rest = self._rest, b""
+                    self._pass_on(memoryview(rest), len(rest), forwarder.ns())
                 return
             if channel.send is not None or marks is not None:
                 return
