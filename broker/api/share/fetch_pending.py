@@ -227,9 +227,14 @@ class PendingShareFetch:
         return False
 
     def response(self) -> Response:
-        """Build the response, with whatever can be acquired now if the fetch has waited in vain."""
+        """Build the response, with whatever can be acquired now if the fetch has waited in vain; nothing for
+        a client that has gone, because nobody would release it.
+        """
         if self._found is None:
-            self._acquire()
+            if self.context.connection.closed:
+                self._found = []
+            else:
+                self._acquire()
         return self._settle(self._reply(self._found or []))
 
     def _end(self, log: PartitionLog) -> int:

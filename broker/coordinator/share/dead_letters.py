@@ -136,7 +136,7 @@ NOT_COPIED: Final = Copied()
 
 class SourceRecords:
     """Reads the records of a log at ascending offsets. Not copied are those in control batches and in gaps,
-    and all from one on that cannot be read. `log` None: nothing is copied.
+    those that the log has deleted, and all from one on that cannot be read. `log` None: nothing is copied.
     """
 
     def __init__(self, log: PartitionLog | None) -> None:
@@ -149,7 +149,7 @@ class SourceRecords:
 
     def find(self, offset: int) -> Slices[Copied]:
         """Return a record; in slices, because a batch may have many before it."""
-        if self._log is None:
+        if self._log is None or offset < self._log.log_start_offset:
             return NOT_COPIED
         try:
             if offset >= self._end:

@@ -418,7 +418,7 @@ class SharePartition:
         runs = []
         for first, last in spans:
             first = max(first, self.start_offset)
-            if first > last or first >= self.end_offset:
+            if first > last or first >= self.end_offset or self.is_fenced:
                 continue
             if self._runs[self._index_of(first)].state is _ARCHIVING:
                 run = self._runs[self._cut(first, last)]

@@ -8,7 +8,7 @@ here is in the stored state of the share partitions: a shutdown leaves it to the
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -47,7 +47,8 @@ class _Waiting(msgspec.Struct):
 class DeadLetterQueues:
     """The share partitions that have dead letters to write, one object per broker.
 
-    `grown` is called with each log that has grown, `on_failure` with a group id and an unexpected exception.
+    `grown` is called with each log that has grown, `deliver` once its records are archived: it makes the
+    handlers take completed requests. `on_failure` is called with a group id and an unexpected exception.
     """
 
     def __init__(
@@ -57,14 +58,16 @@ class DeadLetterQueues:
         share: SharePartitions,
         clock: Clock,
         grown: Callable[[PartitionLog], None],
+        deliver: Callable[[], None],
         on_failure: Callable[[str, Exception], None],
     ) -> None:
         self._control = control
         self._partitions = partitions
         self._share = share
         self._clock = clock
+        self._deliver = deliver
         self._on_failure = on_failure
-        self.writer = DeadLetterWriter(partitions, clock, share.archive, grown)
+        self.writer = DeadLetterWriter(partitions, clock, self._archive, grown)
         self._waiting: dict[SharePartitionKey, _Waiting] = {}
         self._wake = trio.Event()
         share.on_undelivered = self._add
@@ -95,8 +98,8 @@ class DeadLetterQueues:
             await trio.lowlevel.checkpoint()
 
     async def _write(self, key: SharePartitionKey, waiting: _Waiting) -> None:
-        share = self._share.get(key)
-        if share is not None and share.undelivered():
+        share = self._with_undelivered(key)
+        if share is not None:
             try:
                 settings = self._share.settings_of(key.group_id).dead_letters
                 queue = await self._queue(key, settings)
@@ -107,8 +110,17 @@ class DeadLetterQueues:
             except Exception as error:  # noqa: BLE001 - reported; other share partitions go on
                 self._on_failure(key.group_id, error)
                 self._failed(key, share, waiting, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
-        if share is None or not share.undelivered():
+        if self._with_undelivered(key) is None:  # the share partition may have been read anew meanwhile
             del self._waiting[key]
+
+    def _with_undelivered(self, key: SharePartitionKey) -> SharePartition | None:
+        """Return the share partition if its topic exists and it has records that wait."""
+        share = self._share.get(key) if key.topic_id in self._partitions.by_id else None
+        return share if share is not None and share.undelivered() else None
+
+    def _archive(self, key: SharePartitionKey, share: SharePartition, spans: Iterable[Span]) -> None:
+        self._share.archive(key, share, spans)
+        self._deliver()
 
     async def _queue(self, key: SharePartitionKey, settings: DeadLetterSettings) -> PartitionLog:
         """Return the log for the dead letters of a share partition; create its topic if it is missing.
@@ -152,4 +164,4 @@ class DeadLetterQueues:
             },
         )
         waiting.failed = waiting.due_ms = 0
-        self._share.archive(key, share, [Span(each.first, each.last) for each in lost])
+        self._archive(key, share, [Span(each.first, each.last) for each in lost])

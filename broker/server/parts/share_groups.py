@@ -32,7 +32,6 @@ from broker.coordinator.share.persister import SHARE_STATE_TOPIC, ShareStatePers
 from broker.coordinator.share.sessions import ShareSessions
 from broker.coordinator.share.share_partitions import SharePartitions, ShareSettings, share_settings
 from broker.coordinator.share.states import SharePartition, ShareStateResult, ShareStates, ShareStateSummary
-from broker.log.partition import PartitionLog
 from broker.network.failures import FailedStep, Failures
 from broker.network.reaper import Reaper
 from broker.partitions.partitions import Partitions
@@ -75,10 +74,6 @@ class ShareGroups:
         deliver: Callable[[], None],
         on_failure: OnFailure,
     ) -> None:
-        def grown(log: PartitionLog) -> None:
-            fetches.complete(log)
-            deliver()
-
         self._control = control
         self._settings: dict[str, ShareSettings] = {}
         self._settings_from: tuple[object, object] = None, None
@@ -91,7 +86,9 @@ class ShareGroups:
             clock,
             fetches.share.complete,
         )
-        self.dead_letters = DeadLetterQueues(control, partitions, self.share, clock, grown, on_failure)
+        self.dead_letters = DeadLetterQueues(
+            control, partitions, self.share, clock, fetches.complete, deliver, on_failure
+        )
         self.services: HandlerServices = {
             ShareServices: ShareServices(
                 clock,

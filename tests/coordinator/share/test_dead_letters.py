@@ -205,9 +205,11 @@ async def test_records_that_wait_for_the_queue_count_as_in_flight(tmp_path: Path
     harness.close()
 
 
+@pytest.mark.parametrize("is_written", [True, False])
 async def test_a_fetch_that_waits_for_records_in_flight_goes_on_after_the_dead_letters(
-    tmp_path: Path,
+    tmp_path: Path, is_written: bool
 ) -> None:
+    """It is answered at once: another request need not come."""
     harness = await start(tmp_path, "group.share.partition.max.record.locks=100")
     await add_queue(harness)
     await configure(harness)
@@ -217,8 +219,10 @@ async def test_a_fetch_that_waits_for_records_in_flight_goes_on_after_the_dead_l
     other = Member(harness, "b")
     waiting = await other.put(wait_ms=1_000)
     assert waiting.outcome is None
+    if not is_written:
+        await configure(harness, "")
     await write(harness)
-    harness.deliver()
+    assert len(letters(harness)) == (100 if is_written else 0)
     assert acquired_in(harness.answer(waiting)) == [(100, 100, 1)]
     harness.close()
 
@@ -292,7 +296,7 @@ async def test_what_the_log_has_deleted_is_not_copied(harness: Harness) -> None:
     assert log is not None
     log.delete_records_before(2)
     await write(harness)
-    assert [each.value for each in letters(harness)] == [None, None, None]
+    assert [each.value for each in letters(harness)] == [None, None, b"2"]
     assert offsets(harness) == [0, 1, 2]
 
 
@@ -672,6 +676,56 @@ async def test_a_state_that_is_set_anew_between_two_batches_ends_the_writing(que
     assert offsets(queued) == list(range(AT_ONCE))
     state = queued.share.persister.state(key)
     assert state is not None and (state.start_offset, state.batches) == (5, ())
+
+
+async def test_a_state_that_is_set_anew_while_a_batch_is_written_stays(
+    queued: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued.append("orders", *range(3))
+    member = await reject(queued, (0, 2))
+    key = SharePartitionKey("readers", member.topic_id, 0)
+    reported: list[Exception] = []
+    monkeypatch.setattr(
+        queued.share.dead_letters, "_on_failure", lambda _group, error: reported.append(error)
+    )
+    monkeypatch.setattr(queued.share.dead_letters.writer, "_grown", lambda _log: queued.share.share.drop(key))
+    await write(queued)
+    assert reported == [] and offsets(queued) == [0, 1, 2]
+    assert state_of(queued, member) == ((0, 2, ARCHIVING, 1),)
+
+
+async def test_a_share_partition_that_is_read_anew_meanwhile_is_not_forgotten(
+    queued: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued.append("orders", *range(2))
+    member = await reject(queued, (0, 1))
+    key = SharePartitionKey("readers", member.topic_id, 0)
+    source, queues = queued.partitions.log("orders", 0), queued.share.dead_letters
+    assert source is not None
+    queue_of = queues._queue
+
+    async def read_anew(*given: Any) -> Any:
+        queued.share.share.drop(key)
+        run_through(queued.share.share.load(key, source))
+        return await queue_of(*given)
+
+    monkeypatch.setattr(queues, "_queue", read_anew)
+    await write(queued)
+    monkeypatch.undo()
+    assert queues.next_deadline() is not None
+    await write(queued)
+    assert offsets(queued) == [0, 1] and queues.next_deadline() is None
+    assert state_of(queued, member) == ()
+
+
+async def test_the_dead_letters_of_a_deleted_topic_are_not_due(queued: Harness) -> None:
+    queued.append("orders", 1)
+    member = await reject(queued, (0, 0))
+    assert queued.share.dead_letters.next_deadline() is not None
+    del queued.partitions.by_id[member.topic_id]
+    await write(queued)
+    assert queued.share.dead_letters.next_deadline() is None
+    assert letters(queued) == []
 
 
 async def test_a_deleted_source_topic_ends_the_writing(queued: Harness) -> None:

@@ -167,6 +167,20 @@ async def test_a_waiting_fetch_of_the_closed_connection_acquires_nothing(harness
     assert await Member(harness, "b").acquired() == [(0, 0, 1)]
 
 
+async def test_a_fetch_whose_connection_closes_after_its_wait_acquires_nothing(harness: Harness) -> None:
+    """Between the end of the wait and the turn in which a handler makes the response."""
+    member = Member(harness)
+    waiting = await member.put(wait_ms=1_000)
+    harness.clock.now_ms += 1_000
+    harness.fetches.share.complete_expired(harness.clock.ms())
+    member.connection.closed = True
+    harness.share.disconnected(member.connection.id)
+    harness.append("orders", 1)
+    harness.deliver()
+    assert acquired_in(harness.answer(waiting)) == []
+    assert await Member(harness, "b").acquired() == [(0, 0, 1)]
+
+
 async def test_a_forgotten_partition_is_not_fetched(harness: Harness) -> None:
     harness.append("orders", *range(3))
     harness.append("orders", *range(3))

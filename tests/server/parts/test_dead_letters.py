@@ -57,7 +57,7 @@ async def test_a_queue_that_cannot_be_written_is_tried_again_in_time(mock_clock:
     share, hosted = FakeShare(), OfflineQueue()
     topic = SimpleNamespace(configs={"errors.deadletterqueue.group.enable": "true"})
     control: Any = SimpleNamespace(image=SimpleNamespace(topics={QUEUE: topic}))
-    partitions: Any = SimpleNamespace(by_name={QUEUE: hosted})
+    partitions: Any = SimpleNamespace(by_name={QUEUE: hosted}, by_id={KEY.topic_id: None})
     unexpected: list[Exception] = []
     queues = DeadLetterQueues(
         control,
@@ -65,6 +65,7 @@ async def test_a_queue_that_cannot_be_written_is_tried_again_in_time(mock_clock:
         share,  # type: ignore[arg-type]
         TrioClock(),
         lambda _log: None,
+        lambda: None,
         lambda _group, error: unexpected.append(error),
     )
     async with trio.open_nursery() as nursery:
