@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from webui.http.http_server import Connections, ReadScheduler, TimeoutStream
+from webui.http.http_server import CLIENT, Connections, ReadScheduler, TimeoutStream
 from webui.http.request import ENTRY
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -61,7 +61,8 @@ class Client:
     async def run(self, scheduler: ReadScheduler) -> None:
         async with trio.open_nursery() as nursery:
             serve = Connections(answer).serve
-            nursery.start_soon(serve, Stream(self._theirs, scheduler), {ENTRY: Entry()})  # type: ignore[arg-type]
+            state = {ENTRY: Entry(), CLIENT: ("127.0.0.1", 1)}
+            nursery.start_soon(serve, Stream(self._theirs, scheduler), state)  # type: ignore[arg-type]
             while data := await self._ours.receive_some():
                 self.answer += bytes(data)
             self.has_ended = True
