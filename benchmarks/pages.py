@@ -31,27 +31,31 @@ class PageLoad:
     again_s: float = 0.0
 
 
-def _listing(path: str, topic: str, sort: str) -> PageLoad:
-    return PageLoad(path, FIRST_PAGE | {"sort": sort, "topics": f"overview,{topic}"})
+def _listing(path: str, topic: str, sort: str, *asks: str) -> PageLoad:
+    return PageLoad(path, FIRST_PAGE | {"sort": sort, "topics": f"overview,{topic}"}, asks)
+
+
+QUOTA_CHANGES: Final = "/api/v1/audit?kind=client-quota&limit=200"
+"""Charts mark the changes of quotas."""
 
 
 PAGES: Final = (
     PageLoad(
         "/",
         {"sort": "used", "order": "desc", "limit": "5", "topics": "overview,throttled,quotas"},
-        ("/api/v1/overview?history_s=900",),
+        ("/api/v1/overview?history_s=900", QUOTA_CHANGES),
     ),
     PageLoad(
         "/throttled",
         {"sort": "last", "order": "desc", "limit": "20", "topics": "overview,throttled,recent_throttles"},
-        ("/api/v1/overview?history_s=3600",),
+        ("/api/v1/overview?history_s=3600", QUOTA_CHANGES),
         30.0,
     ),
     PageLoad("/doctor", {"topics": "overview,doctor"}, ("/api/v1/doctor",)),
     _listing("/quotas", "quotas,unlimited", "entity"),
     _listing("/ip-quotas", "ip-quotas", "address"),
     _listing("/connections", "connections", "since"),
-    _listing("/groups", "groups", "name"),
+    _listing("/groups", "groups", "name", "/api/v1/groups:lag?seconds=3600"),
     _listing("/client-metrics", "client-instances", "client"),
     _listing("/topics", "topics", "name"),
     PageLoad("/tasks", {"topics": "overview,tasks"}),

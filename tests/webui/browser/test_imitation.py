@@ -9,7 +9,6 @@ from benchmarks.pages import PAGES, PageLoad
 from tests.webui.browser.conftest import Watched
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("load", PAGES, ids=lambda load: load.path)
 def test_a_page_is_imitated_to_the_letter(page: Watched, load: PageLoad, expect: Any) -> None:
     page.sign_in()
