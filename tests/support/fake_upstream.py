@@ -102,7 +102,7 @@ class FakeNode:
     Faults: `answers_nothing` reads and never answers; `cuts_frames` sends half a response and closes;
     `shifts_ids` answers with other correlation ids; `answers_garbage` sends text instead of a response,
     `adds_bytes` some bytes behind it; `hangs_up` closes every connection at its first byte;
-    `stops_reading` reads nothing more of any connection;
+    `stops_reading` reads nothing more of any connection; `freeze` does so until `thaw`;
     `delay_s` waits before each response; `says_nodes` and `says_cluster_id` replace what it tells
     of the cluster; `raw` has the bytes that it sends in place of the responses of an API, and with
     `ends_after_raw` it closes the connection behind them. A request that it cannot decode closes the
@@ -139,6 +139,8 @@ class FakeNode:
         self.says_nodes: list[FakeNode] | None = None
         self.says_cluster_id: str | None = None
         self.changed = trio.Event()
+        self.thawed = trio.Event()
+        self.thawed.set()
         self._scope = trio.CancelScope()
         self._talks: set[trio.CancelScope] = set()
 
@@ -164,6 +166,14 @@ class FakeNode:
         """Close all connections, and accept new ones."""
         for scope in self._talks:
             scope.cancel()
+
+    def freeze(self) -> None:
+        """Accept connections and bytes, and neither read nor answer, as a stopped process does."""
+        self.thawed = trio.Event()
+
+    def thaw(self) -> None:
+        """Read and answer what has arrived, and what comes."""
+        self.thawed.set()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds; it is tried after every request and connection."""
@@ -386,6 +396,7 @@ class _Talk:
         while len(got) < count:
             if self.node.stops_reading:
                 await trio.sleep_forever()
+            await self.node.thawed.wait()
             more = await self.stream.receive_some(count - len(got))
             if not more:
                 raise EOFError
