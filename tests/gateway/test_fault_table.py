@@ -20,11 +20,13 @@ import pytest
 import trio
 
 from broker.common.proxy_protocol import HeaderRefusal
+from broker.gateway.upstream_receive import CLOSED, UNEXPECTED
 from broker.network.connection.channel import Channel
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from broker.quotas.connections import PROXY_HEADER
+from broker.quotas.throttled import Throttle
 from tests.gateway.test_upstream_faults import opened
 from tests.support.fake_upstream import FakeNode, RawAnswer, fake_cluster
 from tests.support.machine_speed import WITHIN_S, crowding
@@ -42,9 +44,7 @@ ASKED: Final = 200
 HEALTHY, FAULTY = 0, 1
 STORAGE_ERROR: Final = 56
 
-CLOSED: Final = "the upstream broker closed the connection"
-WITHIN: Final = "the upstream broker closed the connection within a response"
-UNEXPECTED: Final = "the upstream broker sent a response that no request expects"
+RESET: Final = "the upstream connection failed: Connection reset by peer"
 UNREACHABLE: Final = "cannot reach an upstream node"
 
 QUICK: Final = ("upstream.metadata.max.age.ms=100", "upstream.socket.connection.setup.timeout.ms=200")
@@ -66,6 +66,9 @@ class Signs:
         self.reasons.add(rule)
 
     def delayed(self, listener: str, address: str, throttle_ms: int, bound: float) -> None:
+        pass
+
+    def throttled(self, channel: Channel, throttle: Throttle) -> None:
         pass
 
 
@@ -268,7 +271,7 @@ FAULTS: Final = {
     "a node answers everything with other correlation ids": flag("shifts_ids", UNREACHABLE),
     "half a response": sends(lambda _, number: acceptance(number)[:20], CLOSED, ends=True),
     "half a large response": sends(
-        lambda _, number: head(500_000, number) + bytes(200_000), WITHIN, ends=True
+        lambda _, number: head(500_000, number) + bytes(200_000), RESET, ends=True
     ),
     "responses in another order": sends(lambda _, number: acceptance(4 - number), UNEXPECTED),
     "a response twice": sends(lambda _, number: acceptance(number, STORAGE_ERROR) * 2, UNEXPECTED),
@@ -285,7 +288,7 @@ FAULTS: Final = {
         lambda _, number: head(2**31 - 1, number + 7), UNEXPECTED
     ),
     "the greatest length, then garbage": sends(
-        lambda _, number: head(2**31 - 1, number) + RANDOM.randbytes(300_000), WITHIN, ends=True
+        lambda _, number: head(2**31 - 1, number) + RANDOM.randbytes(300_000), RESET, ends=True
     ),
     "half a request": Fault("closed by the peer", act=half_a_request),
     "half a balancer's header": Fault(

@@ -142,7 +142,7 @@ class FakeNode:
         self.thawed = trio.Event()
         self.thawed.set()
         self._scope = trio.CancelScope()
-        self._talks: set[trio.CancelScope] = set()
+        self._talks: dict[trio.CancelScope, trio.SocketStream] = {}
 
     @property
     def address(self) -> Address:
@@ -167,6 +167,17 @@ class FakeNode:
         for scope in self._talks:
             scope.cancel()
 
+    @property
+    def streams(self) -> list[trio.SocketStream]:
+        """The open connections, below TLS."""
+        return list(self._talks.values())
+
+    def reset_connections(self) -> None:
+        """Close all connections with a reset, as a killed process does whose sockets have unread bytes."""
+        for stream in self.streams:
+            stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.drop_connections()
+
     def freeze(self) -> None:
         """Accept connections and bytes, and neither read nor answer, as a stopped process does."""
         self.thawed = trio.Event()
@@ -190,7 +201,7 @@ class FakeNode:
         self.open_connections += 1
         self.changed.set()
         scope = trio.CancelScope()
-        self._talks.add(scope)
+        self._talks[scope] = stream
         try:
             if self.cluster.tls is not None:
                 stream = trio.SSLStream(stream, self.cluster.tls, server_side=True, https_compatible=True)
@@ -199,7 +210,7 @@ class FakeNode:
         except (trio.BrokenResourceError, EOFError, ProtocolViolation):
             pass
         finally:
-            self._talks.discard(scope)
+            del self._talks[scope]
             self.open_connections -= 1
             self.changed.set()
             await trio.aclose_forcefully(stream)
