@@ -20,7 +20,7 @@ import pytest
 import trio
 
 from broker.common.proxy_protocol import HeaderRefusal
-from broker.gateway.upstream_receive import CLOSED, UNEXPECTED
+from broker.gateway.upstream_receive import CLOSED, CLOSED_WITHIN, UNEXPECTED
 from broker.network.connection.channel import Channel
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
@@ -44,7 +44,6 @@ ASKED: Final = 200
 HEALTHY, FAULTY = 0, 1
 STORAGE_ERROR: Final = 56
 
-RESET: Final = "the upstream connection failed: Connection reset by peer"
 UNREACHABLE: Final = "cannot reach an upstream node"
 
 QUICK: Final = ("upstream.metadata.max.age.ms=100", "upstream.socket.connection.setup.timeout.ms=200")
@@ -186,17 +185,19 @@ class Fault:
 
 
 def flag(name: str, sign: str) -> Fault:
-    """A fault that the node has itself."""
-    return Fault(
-        sign,
-        lambda scene: setattr(scene.faulty, name, True),
-        lambda scene: setattr(scene.faulty, name, False),
-        settings=QUICK,
-    )
+    """A fault that the node has itself, on every connection from now on."""
+
+    def begin(scene: Scene) -> None:
+        setattr(scene.faulty, name, True)
+        scene.faulty.drop_connections()
+
+    return Fault(sign, begin, lambda scene: setattr(scene.faulty, name, False), settings=QUICK)
 
 
 def sends(answer: RawAnswer, sign: str, *, ends: bool = False) -> Fault:
-    """A node that answers every Produce with these bytes."""
+    """A node that answers every Produce with these bytes, and then perhaps ends the connection, on which
+    nothing more has arrived.
+    """
 
     def begin(scene: Scene) -> None:
         scene.faulty.raw[ApiKey.PRODUCE] = answer
@@ -206,7 +207,7 @@ def sends(answer: RawAnswer, sign: str, *, ends: bool = False) -> Fault:
         del scene.faulty.raw[ApiKey.PRODUCE]
         scene.faulty.ends_after_raw = False
 
-    return Fault(sign, begin, end)
+    return Fault(sign, begin, end, lambda scene: scene.suffer(1 if ends else 3))
 
 
 def acceptance(correlation_id: int, error_code: int = 0) -> bytes:
@@ -251,6 +252,7 @@ async def half_a_header(scene: Scene) -> None:
                 client = await scene.connect(FAULTY, whole[:cut])
                 if ends:
                     await client.stream.send_eof()
+    await trio.sleep(0.05)
 
 
 REQUIRED: Final = ("proxy.protocol=require", "proxy.protocol.trusted.addresses=127.0.0.1")
@@ -271,7 +273,7 @@ FAULTS: Final = {
     "a node answers everything with other correlation ids": flag("shifts_ids", UNREACHABLE),
     "half a response": sends(lambda _, number: acceptance(number)[:20], CLOSED, ends=True),
     "half a large response": sends(
-        lambda _, number: head(500_000, number) + bytes(200_000), RESET, ends=True
+        lambda _, number: head(500_000, number) + bytes(200_000), CLOSED_WITHIN, ends=True
     ),
     "responses in another order": sends(lambda _, number: acceptance(4 - number), UNEXPECTED),
     "a response twice": sends(lambda _, number: acceptance(number, STORAGE_ERROR) * 2, UNEXPECTED),
@@ -288,7 +290,7 @@ FAULTS: Final = {
         lambda _, number: head(2**31 - 1, number + 7), UNEXPECTED
     ),
     "the greatest length, then garbage": sends(
-        lambda _, number: head(2**31 - 1, number) + RANDOM.randbytes(300_000), RESET, ends=True
+        lambda _, number: head(2**31 - 1, number) + RANDOM.randbytes(300_000), CLOSED_WITHIN, ends=True
     ),
     "half a request": Fault("closed by the peer", act=half_a_request),
     "half a balancer's header": Fault(
@@ -297,7 +299,7 @@ FAULTS: Final = {
     "a balancer's header without an end": Fault(
         f"{PROXY_HEADER}.{HeaderRefusal.TIMEOUT}",
         act=half_a_header,
-        settings=(*REQUIRED, "connection.authentication.timeout.ms=200"),
+        settings=(*REQUIRED, "connection.authentication.timeout.ms=2000"),
         header=v1(),
     ),
 }

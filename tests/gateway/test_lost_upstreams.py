@@ -12,7 +12,7 @@ import trio
 from broker.gateway.upstream_receive import CLOSED, CLOSED_WITHIN, UpstreamReceive
 from broker.network.server_metrics import totals_of
 from broker.protocol.api_key import ApiKey
-from tests.gateway.test_fault_table import RESET, Signs
+from tests.gateway.test_fault_table import Signs
 from tests.gateway.test_upstream_faults import accepted
 from tests.gateway.test_upstream_tls import encrypted_gateway
 from tests.support.fake_upstream import FakeNode, fake_cluster
@@ -23,6 +23,7 @@ from tests.support.replacing import replace_method
 from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.wire import WireClient
 
+RESET: Final = "the upstream connection failed: Connection reset by peer"
 SPLICED: Final = "gateway.splice.min.bytes=65536"
 COPIED: Final = "gateway.splice.min.bytes=0"
 REQUEST: Final = produce_request(batch_of(b"x")), PRODUCE_VERSION
