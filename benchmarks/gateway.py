@@ -4,22 +4,28 @@ The same loads go to Kafka directly, through HAProxy in TCP mode and through `we
 seconds on the same two cores, while all of them run: an idle proxy costs nothing. Each round is counted by
 the ratio of its own turns, so that changes of the machine's speed affect all ways alike. Needs Debian's
 haproxy beside what `make bench` needs for Kafka.
+
+`processes` measures gateways of one, two and four processes beside HAProxy with one and two threads. The
+gateways share their limits, so that one console has the requests of each process.
 """
 
 import contextlib
 import json
 import os
+import secrets
 import socket
 import statistics
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from benchmarks.descendants import family
 from benchmarks.install import install_kafka, install_load_program
 from benchmarks.loads import (
     LOADS,
@@ -43,6 +49,13 @@ DIRECT: Final = "direct"
 HAPROXY: Final = "haproxy"
 WEIR: Final = "weir"
 TITLES: Final = {DIRECT: "direct", HAPROXY: "HAProxy", WEIR: "Weir"}
+HAPROXY_2: Final = "haproxy-2"
+WEIR_2: Final = "weir-2"
+WEIR_4: Final = "weir-4"
+PROCESSES: Final = {WEIR: 1, WEIR_2: 2, WEIR_4: 4}
+"""The gateways of the part `processes`, and how many processes each has."""
+
+PROCESS_WAYS: Final = (HAPROXY, HAPROXY_2, *PROCESSES)
 WARM_UP_S: Final = 0.5
 REHEARSAL_S: Final = 8.0
 WOKEN_BYTES: Final = 1_250_000_000  # about what one turn writes
@@ -140,11 +153,31 @@ ADDED_P50_US: Final = 150.0
 ADDED_P99_US: Final = 1_000.0
 IDLE_PAIR_BYTES: Final = 40_000
 
+SPREAD_CONNECTIONS: Final = 1_000
+"""The system assigns each connection to a process at random. Of fewer connections the processes have unequal
+numbers: of 100, one of four is often 20 % away from the mean.
+"""
+
+SPREAD_LOADS: Final = tuple(
+    replace(LOADS[name], connections=SPREAD_CONNECTIONS, title=f"{title}, {SPREAD_CONNECTIONS:,} connections")
+    for name, title in (("produce_100b", "Produce, 1 record of 100 B"), ("fetch_64k", "Fetch 64 kB"))
+)
+MAX_COST_RATIO: Final = 1.1
+MAX_SPREAD: Final = 0.2
+SPREAD_SECONDS: Final = 5.0
+"""Of a turn at least: a thousand connections take a part of it to open."""
+
+TOLD_EVERY_S: Final = 1.2
+"""The processes tell each other their counts once a second."""
+
+GATHERED_WITHIN_S: Final = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One load through one way. Processor seconds are of the proxy and of Kafka, with the warm-up; so are
-    `answered` requests. MB are 10^6 bytes of record batches.
+    `answered` requests. MB are 10^6 bytes of record batches. `spread` is how far the requests of one process
+    were at most from the mean of all, as a part of it.
     """
 
     load: str
@@ -157,6 +190,7 @@ class Turn:
     p99_us: float
     proxy_cpu_s: float
     kafka_cpu_s: float
+    spread: float | None = None
 
     @property
     def cpu_us(self) -> float:
@@ -224,24 +258,27 @@ def started(names: Sequence[str], checkout: Path, overrides: Sequence[str], thre
         for name in ("metadata", "produce_100b"):
             with prepared(LOADS[name], kafka.port) as topic:
                 measure(LOADS[name], kafka.port, topic, seconds=REHEARSAL_S, warm_up_s=0)
-        peers = {
-            HAPROXY: lambda: haproxy(kafka.port, threads),
-            WEIR: lambda: weir_gateway(kafka.port, checkout, overrides),
-        }
+        peers = {HAPROXY: haproxy(kafka.port, threads), HAPROXY_2: haproxy(kafka.port, 2)}
+        for name, count in PROCESSES.items():
+            own = (f"node.id={10 * count}", f"gateway.processes={count}")
+            peers[name] = weir_gateway(kafka.port, checkout, (*own, *overrides))
         for name in names:
             if name != DIRECT:
-                found[name] = stack.enter_context(running(peers[name](), scratch))
+                found[name] = stack.enter_context(running(peers[name], scratch))
         yield {name: found[name] for name in (DIRECT, *names)}
 
 
 def turn(load: Load, round_number: int, way: str, ways: Ways, topic: str, seconds: float) -> Turn:
     kafka, process = ways[DIRECT], ways[way]
+    processes = family(process.process.pid)
     if load.writes:
         os.sync()
     with warm_memory(WOKEN_BYTES if load.writes and load.measure == MEGABYTES else IDLE_BYTES):
         proxy_before, kafka_before = process.cpu_s(), kafka.cpu_s()
         result = measure(load, process.port, topic, seconds=seconds, warm_up_s=WARM_UP_S)
     process.check_alive()
+    if family(process.process.pid) != processes:
+        raise SystemExit(f"a process of {way} has ended")
     return Turn(
         load.name,
         round_number,
@@ -256,7 +293,14 @@ def turn(load: Load, round_number: int, way: str, ways: Ways, topic: str, second
     )
 
 
-def turns_of(load: Load, names: Sequence[str], ways: Ways, rounds: int, seconds: float) -> list[Turn]:
+def turns_of(
+    load: Load,
+    names: Sequence[str],
+    ways: Ways,
+    rounds: int,
+    seconds: float,
+    measured: Callable[[Load, int, str, Ways, str, float], Turn] = turn,
+) -> list[Turn]:
     """Measure each way in each round; the order rotates. A round has a topic of its own, on Kafka, which
     its turns share; the turns of round 0 are not counted.
     """
@@ -265,7 +309,7 @@ def turns_of(load: Load, names: Sequence[str], ways: Ways, rounds: int, seconds:
         first = round_number % len(names)
         with prepared(load, ways[DIRECT].port) as topic:
             for way in (*names[first:], *names[:first]):
-                found.append(turn(load, round_number, way, ways, topic, seconds))
+                found.append(measured(load, round_number, way, ways, topic, seconds))
     return [each for each in found if each.round > 0]
 
 
@@ -307,6 +351,63 @@ def _is_open(client: socket.socket) -> bool:
         return True
 
 
+# Several processes
+
+
+def requests_of_processes(way: str, ways: Ways) -> dict[str, int]:
+    """Return the requests of each process of a gateway, by its id, once they change no more."""
+    node_ids = {str(10 * PROCESSES[way] + number) for number in range(PROCESSES[way])}
+    url = f"http://127.0.0.1:{ways[way].port + 1}/api/v1/gateways"
+    headers = {"Authorization": f"Bearer {os.environ['WEIR_ADMIN_TOKEN']}"}
+    found: dict[str, int] = {}
+    deadline = time.perf_counter() + GATHERED_WITHIN_S
+    while time.perf_counter() < deadline:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+            rows = json.loads(answer.read())["items"]
+        known, found = (
+            found,
+            {
+                row["gateway_id"]: row["traffic"]["requests"]
+                for row in rows
+                if row["traffic"] is not None and row["gateway_id"].partition("-")[0] in node_ids
+            },
+        )
+        if known == found and len(found) == len(node_ids):
+            return found
+        time.sleep(TOLD_EVERY_S)
+    raise SystemExit(f"the console of {way} shows {len(found)} processes, or their requests do not end")
+
+
+def counted_turn(load: Load, round_number: int, way: str, ways: Ways, topic: str, seconds: float) -> Turn:
+    """Measure a turn, and of a gateway also the spread of the requests over its processes."""
+    if way not in PROCESSES:
+        return turn(load, round_number, way, ways, topic, seconds)
+    before = requests_of_processes(way, ways)
+    found = turn(load, round_number, way, ways, topic, seconds)
+    after = requests_of_processes(way, ways)
+    return replace(found, spread=spread_of([after[each] - before[each] for each in before]))
+
+
+def spread_of(counts: Sequence[int]) -> float:
+    """Return how far the farthest count is from their mean, as a part of it."""
+    mean = statistics.fmean(counts)
+    return max(abs(each / mean - 1) for each in counts)
+
+
+def measure_processes(checkout: Path, overrides: Sequence[str], rounds: int, seconds: float) -> list[str]:
+    """Measure the gateways and HAProxy, and return the table."""
+    os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(32)
+    shared = ("quota.scope=cluster", f"gateway.cluster.keys={secrets.token_urlsafe(32)}", *overrides)
+    turns: dict[str, list[Turn]] = {}
+    with started(PROCESS_WAYS, checkout, shared, 1) as ways:
+        for load in SPREAD_LOADS:
+            found = turns_of(load, PROCESS_WAYS, ways, rounds, max(seconds, SPREAD_SECONDS), counted_turn)
+            _keep(found)
+            turns[load.title] = found
+            _say(f"{load.title}: {_ratio(ratio(found, lambda each: each.cpu_us, WEIR_4, WEIR))}")
+    return processes_table(turns)
+
+
 # The report
 
 
@@ -319,11 +420,35 @@ def ratio(
     turns: Sequence[Turn], value: Callable[[Turn], float], of: str, to: str
 ) -> tuple[float, float, float] | None:
     """Return the median over rounds of one way's value to another's in the same round, least and most."""
+    rounds = _by_round(turns, value)
+    return _middle([each[of] / each[to] for each in rounds if of in each and each.get(to)])
+
+
+def _by_round(turns: Sequence[Turn], value: Callable[[Turn], float]) -> list[dict[str, float]]:
     rounds: dict[int, dict[str, float]] = {}
     for each in turns:
         rounds.setdefault(each.round, {})[each.way] = value(each)
-    found = [each[of] / each[to] for each in rounds.values() if of in each and each.get(to)]
+    return list(rounds.values())
+
+
+def _middle(found: Sequence[float]) -> tuple[float, float, float] | None:
     return (statistics.median(found), min(found), max(found)) if found else None
+
+
+def ratio_to_threads(
+    turns: Sequence[Turn], value: Callable[[Turn], float]
+) -> tuple[float, float, float] | None:
+    """Return Weir's value with two processes to HAProxy's with two threads, as a part of that with one of
+    each in the same round: the median over rounds, least and most.
+    """
+    wanted = (HAPROXY, HAPROXY_2, WEIR, WEIR_2)
+    return _middle(
+        [
+            (each[WEIR_2] / each[HAPROXY_2]) / (each[WEIR] / each[HAPROXY])
+            for each in _by_round(turns, value)
+            if all(each.get(way) for way in wanted)
+        ]
+    )
 
 
 def _verdict(reached: bool, goal: str) -> str:
@@ -435,6 +560,39 @@ def idle_table(found: Sequence[Idle]) -> list[str]:
     return lines
 
 
+def processes_table(turns: Mapping[str, Sequence[Turn]]) -> list[str]:
+    """Return the cost and the spread of several processes, by the titles of the loads."""
+    lines = [_row("several processes", "measured", "goal"), _row(*["---"] * 3)]
+    for title, found in turns.items():
+        costs = [_number(_median(found, way, lambda each: each.cpu_us), 1) for way in PROCESS_WAYS]
+        rates = [_number(_median(found, way, lambda each: each.rate)) for way in PROCESS_WAYS]
+        of_ways = "HAProxy with 1 and 2 threads, Weir with 1, 2 and 4 processes"
+        lines += [
+            _row(f"{title}: processor us per request, {of_ways}", ", ".join(costs), ""),
+            _row(f"rate, {of_ways}", "; ".join(rates), ""),
+        ]
+        for way in (WEIR_2, WEIR_4):
+            cost = ratio(found, lambda each: each.cpu_us, way, WEIR)
+            verdict = (
+                "" if cost is None else _verdict(cost[0] <= MAX_COST_RATIO, f"at most {MAX_COST_RATIO:g}")
+            )
+            lines.append(_row(f"processor time of {PROCESSES[way]} processes / one", _ratio(cost), verdict))
+        for way in (WEIR_2, WEIR_4):
+            spreads = [each.spread for each in found if each.way == way and each.spread is not None]
+            if spreads:
+                middle, most = statistics.median(spreads), max(spreads)
+                verdict = _verdict(most <= MAX_SPREAD, f"at most {MAX_SPREAD:.0%} in each round")
+                text = f"{middle:.1%} (at most {most:.1%})"
+                lines.append(_row(f"farthest of {PROCESSES[way]} processes from their mean", text, verdict))
+        cost = ratio_to_threads(found, lambda each: each.cpu_us)
+        verdict = "" if cost is None else _verdict(cost[0] <= 1, "at most 1")
+        of_pairs = "Weir / HAProxy with two processes and threads, to that with one"
+        lines.append(_row(f"{of_pairs}: processor time", _ratio(cost), verdict))
+        rate = ratio_to_threads(found, lambda each: each.rate)
+        lines.append(_row(f"{of_pairs}: rate", _ratio(rate), ""))
+    return lines
+
+
 def _say(text: str) -> None:
     click.echo(f"{time.strftime('%H:%M:%S')}  {text}", err=True)
 
@@ -445,7 +603,7 @@ def _keep(records: Sequence[Any]) -> None:
 
 
 @click.command()
-@click.argument("loads", nargs=-1, type=click.Choice([*ROWS, PACED.name, "idle"]))
+@click.argument("loads", nargs=-1, type=click.Choice([*ROWS, PACED.name, "idle", "processes"]))
 @click.option(
     "--way",
     "names",
@@ -480,11 +638,35 @@ def main(
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     install_load_program()
     install_kafka()
-    wanted = loads or [*ROWS, PACED.name, "idle"]
+    wanted = loads or [*ROWS, PACED.name, "idle", "processes"]
+    of_ways = [each for each in wanted if each != "processes"]
+    tables = (
+        _measure_ways(
+            of_ways, names, rounds, seconds, connections, checkout.resolve(), overrides, haproxy_threads
+        )
+        if of_ways
+        else []
+    )
+    if "processes" in wanted:
+        tables.append(measure_processes(checkout.resolve(), overrides, rounds, seconds))
+    print("\n\n".join("\n".join(table) for table in tables))
+
+
+def _measure_ways(
+    wanted: Sequence[str],
+    names: Sequence[str],
+    rounds: int,
+    seconds: float,
+    connections: int,
+    checkout: Path,
+    overrides: Sequence[str],
+    haproxy_threads: int,
+) -> list[list[str]]:
+    """Measure the loads through the ways to Kafka. Return the tables."""
     turns: dict[str, list[Turn]] = {}
     tables: list[list[str]] = []
     quiet: list[Idle] = []
-    with started(names, checkout.resolve(), overrides, haproxy_threads) as ways:
+    with started(names, checkout, overrides, haproxy_threads) as ways:
         # First, as memory that earlier loads have freed would hide what connections take.
         if "idle" in wanted:
             quiet = [idle(name, ways[name], connections) for name in names if name != DIRECT]
@@ -501,7 +683,7 @@ def main(
             tables.append(latency_table(paced, names))
     if quiet:
         tables.append(idle_table(quiet))
-    print("\n\n".join("\n".join(table) for table in tables))
+    return tables
 
 
 if __name__ == "__main__":

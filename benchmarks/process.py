@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.descendants import family
 from benchmarks.peers import Peer
 
 START_LIMIT_S: Final = 60.0
@@ -56,8 +57,10 @@ class Broker:
         return Memory(found["VmRSS"], found["RssAnon"], found["VmHWM"])
 
     def cpu_s(self) -> float:
-        """Return the processor seconds, user and system, of all threads since the start."""
-        return time.clock_gettime(_processor_clock(self.process.pid))
+        """Return the processor seconds, user and system, of all threads since the start, and of the processes
+        that it has started and that still run.
+        """
+        return sum(time.clock_gettime(_processor_clock(each)) for each in family(self.process.pid))
 
     def check_alive(self) -> None:
         if self.process.poll() is not None:

@@ -20,8 +20,8 @@ from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forward
 from broker.gateway.internal_topics import PREFIX
 from broker.gateway.own_topics import IDS_FROM, TRANSACTIONAL_FROM, FetchTopics, ProduceTopics
 from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
-from broker.gateway.splice import Splice
-from broker.gateway.upstream_receive import UpstreamReceive
+from broker.gateway.splice import Splice, TargetError
+from broker.gateway.upstream_receive import UpstreamReceive, loss_of
 from broker.network.connection.channel import has_arrivals
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.read_ahead_channel import QUEUE_FULL
@@ -177,7 +177,7 @@ class ClientReceive(Receive):
     def read(self, sock: Transport) -> Frame | None:
         """Read once and forward. Returns a request that is to be answered here, if there is one.
 
-        Raises EndOfStream, ProtocolViolation for what is not forwarded, and OSError from the client's socket.
+        Raises EndOfStream, ProtocolViolation for what is not forwarded, and OSError from either socket.
         """
         if self._left:
             try:
@@ -429,7 +429,7 @@ class ClientReceive(Receive):
 
     def unblocked(self) -> bool:
         """Continue after the upstream broker has taken what it was sent. Returns whether all held bytes of a
-        large frame have been moved.
+        large frame have been moved. Raises TargetError.
         """
         splice = self._splice
         if splice is None:
@@ -618,6 +618,8 @@ class ClientReceive(Receive):
                 moved, is_blocked = splice.move(sock.fileno(), upstream.fd, unseen)
             except EOFError:
                 raise EndOfStream from None
+            except TargetError as error:
+                raise OSError(loss_of(error)) from error
             self._left -= moved
             if isinstance(topics, ProduceTopics):
                 topics.skipped(moved)

@@ -164,10 +164,12 @@ class GatewayResponder(Responder):
 
     def _continue(self, channel: GatewayChannel) -> None:
         """Do what has waited for the response of a request that was answered here."""
+        upstream = channel.client.upstream
         if channel.flags & ENDED and not channel.in_flight:
-            self._selector.close_channel(channel, ENDED_STREAM, ending=Ending.DISCONNECTED)
-        elif channel.upstream_state is UpstreamState.RENEWAL_DUE and channel.client.upstream is not None:
-            channel.client.upstream.check_turn()
+            reason = (upstream.loss if upstream is not None else "") or ENDED_STREAM
+            self._selector.close_channel(channel, reason, ending=Ending.DISCONNECTED)
+        elif channel.upstream_state is UpstreamState.RENEWAL_DUE and upstream is not None:
+            upstream.check_turn()
 
 
 class GatewayProcessor(Processor):

@@ -21,6 +21,10 @@ AT_ONCE: Final = 1024 * 1024
 FLAGS: Final = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 
 
+class TargetError(OSError):
+    """The socket that the bytes go to failed, and not the one that they come from."""
+
+
 class Splice:
     """One frame's pipe. `held` are the bytes in the pipe."""
 
@@ -34,8 +38,8 @@ class Splice:
 
     def move(self, source: int, target: int, left: int) -> tuple[int, bool]:
         """Move up to `left` bytes, AT_ONCE at most. Returns the number of bytes taken from `source`, and
-        whether `target` is full; the bytes that it did not take are `held`. Raises OSError, and EOFError at
-        the end of the source. The pipe must be empty.
+        whether `target` is full; the bytes that it did not take are `held`. Raises OSError, TargetError if
+        that is the target's, and EOFError at the end of the source. The pipe must be empty.
         """
         taken = 0
         goal = min(left, AT_ONCE)
@@ -53,12 +57,14 @@ class Splice:
         return taken, False
 
     def drain(self, target: int) -> bool:
-        """Move the held bytes. Returns whether `target` has taken all. Raises OSError."""
+        """Move the held bytes. Returns whether `target` has taken all. Raises TargetError."""
         while self.held:
             try:
                 self.held -= os.splice(self._reader, target, self.held, flags=FLAGS)
             except BlockingIOError:
                 return False
+            except OSError as error:
+                raise TargetError(*error.args) from error
         return True
 
     def release(self) -> None:

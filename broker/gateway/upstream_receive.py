@@ -19,11 +19,12 @@ from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
 from broker.gateway.internal_topics import InternalMarks
 from broker.gateway.responses import AT_ONCE
 from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, Treatment
-from broker.gateway.splice import Splice
+from broker.gateway.splice import Splice, TargetError
 from broker.gateway.throttle_time import raise_throttle_time
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.network.connection.channel import MuteState
 from broker.network.connection.read_ahead_channel import ENDED, QUEUE_FULL
+from broker.network.connection.receive import EndOfStream
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Readable, Transport
 from broker.network.selector import READ, WRITE
@@ -38,6 +39,8 @@ COPIED_BYTES: Final = 1024 * 1024
 """A collected response of up to this size is copied, which takes 0.3 ms; ours."""
 
 UNEXPECTED: Final = "the upstream broker sent a response that no request expects"
+CLOSED: Final = "the upstream broker closed the connection"
+CLOSED_WITHIN: Final = "the upstream broker closed the connection within a response"
 
 UNPACK_HEAD: Final = HEAD.unpack_from
 INT: Final = struct.Struct(">i")
@@ -87,7 +90,8 @@ class ForwardedSend(Send):
 
 class UpstreamReceive:
     """The upstream connection of `channel`, registered in the processor's epoll by `fd`. `credentials`
-    are those of the gateway's login, None if the client logs in.
+    are those of the gateway's login, None if the client logs in. `loss` says why the connection has ended,
+    once it has, while the client has not taken everything yet.
     """
 
     __slots__ = (
@@ -106,6 +110,7 @@ class UpstreamReceive:
         "fd",
         "is_blocked",
         "is_plain",
+        "loss",
         "sock",
     )
 
@@ -121,6 +126,7 @@ class UpstreamReceive:
         self._interest = READ
         self._rest = b""
         self._left = 0
+        self.loss = ""
         self._marks: InternalMarks | None = None
         self._size = 0
         self._splice: Splice | None = None
@@ -133,7 +139,8 @@ class UpstreamReceive:
         """Close the connection; responses that have not been passed on are lost."""
         if self.fd < 0:
             return
-        self._forwarder.selector.unwatch(self.fd)
+        if not self.loss:
+            self._forwarder.selector.unwatch(self.fd)
         del self._forwarder.upstreams[self.fd]
         self.fd = -1
         if self._splice is not None:
@@ -147,8 +154,8 @@ class UpstreamReceive:
         return bool(self._left or self._rest or self._collected)
 
     def on_event(self, mask: int) -> None:
-        """Handle an event of the epoll. Raises ProtocolViolation and OSError, upon which the client's
-        connection closes.
+        """Handle an event of the epoll. Raises ProtocolViolation, and OSError from the client's socket, upon
+        which the client's connection closes.
         """
         channel = self.channel
         if (mask != READ or channel.send is not None) and not self._may_read(mask):
@@ -165,8 +172,11 @@ class UpstreamReceive:
             count = self.sock.recv_into(scratch[begin:] if begin else scratch)
         except BlockingIOError:
             return
+        except (OSError, EndOfStream) as error:
+            self._lost(loss_of(error))
+            return
         if count == 0:
-            self._lost("the upstream broker closed the connection")
+            self._lost(CLOSED)
             return
         in_flight = channel.in_flight
         if count < 8 or begin or self._collected is not None or not in_flight:
@@ -227,14 +237,14 @@ class UpstreamReceive:
         if mask & READ:
             self._watch(self._interest & ~READ)
         else:
-            self._lost("the upstream broker closed the connection")
+            self._lost(CLOSED)
         return False
 
     # Requests
 
     def send(self, data: memoryview) -> bool:
         """Send `data`, which the caller may reuse. Returns False, and mutes the client, if it does not all
-        fit now. Raises OSError.
+        fit now. Raises OSError, whose text says that it is the upstream connection's.
         """
         unsent = self._unsent
         if unsent:
@@ -244,6 +254,8 @@ class UpstreamReceive:
             sent = self.sock.send(data)
         except BlockingIOError:
             sent = 0
+        except OSError as error:
+            raise OSError(loss_of(error)) from error
         if sent < len(data):
             self._unsent = memoryview(bytes(data[sent:]))
             self.block()
@@ -263,11 +275,19 @@ class UpstreamReceive:
                 sent = self.sock.send(unsent)
             except BlockingIOError:
                 return
+            except OSError as error:
+                self._lost(loss_of(error))
+                return
             self._unsent = unsent[sent:]
             if self._unsent:
                 return
         channel = self.channel
-        if not self._unblocked():
+        try:
+            is_sent = self._unblocked()
+        except TargetError as error:
+            self._lost(loss_of(error))
+            return
+        if not is_sent:
             return
         self._watch(self._interest & ~WRITE)
         self.is_blocked = False
@@ -517,7 +537,12 @@ class UpstreamReceive:
             try:
                 moved, is_blocked = splice.move(self.fd, target, self._left)
             except EOFError:
-                self._lost("the upstream broker closed the connection within a response")
+                self._lost(CLOSED_WITHIN)
+                return
+            except TargetError:
+                raise
+            except OSError as error:
+                self._lost(loss_of(error))
                 return
             self._left -= moved
             channel.bytes_out += moved
@@ -535,8 +560,11 @@ class UpstreamReceive:
                 count = self.sock.recv_into(scratch[: self._left] if self.is_plain else scratch)
             except BlockingIOError:
                 return
+            except (OSError, EndOfStream) as error:
+                self._lost(loss_of(error))
+                return
             if count == 0:
-                self._lost("the upstream broker closed the connection within a response")
+                self._lost(CLOSED_WITHIN)
                 return
             if count > self._left:
                 self._rest = bytes(scratch[self._left : count])
@@ -601,7 +629,7 @@ class UpstreamReceive:
         if not in_flight and channel.send is None and not flags & BLOCKED:
             is_answered_here = channel.local_request is LocalRequest.IN_HAND
             if flags & ENDED and not is_answered_here:
-                self._forwarder.selector.close_channel(channel, "closed by the peer")
+                self._forwarder.selector.close_channel(channel, self.loss or "closed by the peer")
                 return
             if flags & DRAINING:
                 self._forwarder.responder.close_answered(channel)
@@ -617,17 +645,29 @@ class UpstreamReceive:
             self._forwarder.responder.resume(channel)
 
     def _lost(self, reason: str) -> None:
-        """Close the client's connection, after it has taken what arrived."""
-        channel = self.channel
+        """Close the client's connection, after it has taken what arrived. Until then the upstream socket is
+        not watched: epoll reports a reset whatever it is asked for, and would not wait.
+        """
+        channel, selector = self.channel, self._forwarder.selector
         if channel.send is None:
-            self._forwarder.selector.close_channel(channel, reason)
+            selector.close_channel(channel, reason)
+            return
+        if self.loss:
             return
         channel.in_flight.clear()
         self._rest = b""
         channel.set_flag(ENDED)
-        self._watch(0)
+        selector.unwatch(self.fd)
+        self.loss = reason
 
     def _watch(self, interest: int) -> None:
-        if interest != self._interest and self.fd >= 0:
+        if interest != self._interest and self.fd >= 0 and not self.loss:
             self._forwarder.selector.rewatch(self.fd, interest)
             self._interest = interest
+
+
+def loss_of(error: OSError | EndOfStream) -> str:
+    """Return why an upstream connection ended: TLS that ends without a word is the end of the stream."""
+    if isinstance(error, EndOfStream):
+        return CLOSED
+    return f"the upstream connection failed: {error.strerror or error}"

@@ -7,13 +7,20 @@ import pytest
 from benchmarks.gateway import (
     DIRECT,
     HAPROXY,
+    HAPROXY_2,
+    PROCESS_WAYS,
     WEIR,
+    WEIR_2,
+    WEIR_4,
     Idle,
     Turn,
     idle_table,
     latency_table,
+    processes_table,
     processor_table,
     ratio,
+    ratio_to_threads,
+    spread_of,
     throughput_table,
 )
 
@@ -88,6 +95,50 @@ def test_latency_is_judged_by_what_is_added_in_the_same_round(
 def test_idle_pairs_are_judged_by_their_bytes(pair_bytes: float, verdict: str) -> None:
     lines = idle_table([Idle(WEIR, 5_000, pair_bytes, 0.0, 1_000.0)])
     assert last_cell(lines, "Weir, 5,000") == f"{verdict} (under 40,000)"
+
+
+def test_the_spread_is_that_of_the_process_farthest_from_the_mean() -> None:
+    assert spread_of([100]) == 0
+    assert spread_of([90, 110]) == pytest.approx(0.1)
+    assert spread_of([100, 100, 130, 70]) == pytest.approx(0.3)
+
+
+def of_processes(costs: dict[str, float], spread: float = 0.0) -> list[str]:
+    """The table of one load, in one round; without a cost, 1 processor second."""
+    turns = [replace(turn(way, cpu_s=costs.get(way, 1.0)), spread=spread) for way in PROCESS_WAYS]
+    return processes_table({"x": turns})
+
+
+@pytest.mark.parametrize(("cpu_s", "verdict"), [(1.09, "hit"), (1.1, "hit"), (1.11, "MISS")])
+@pytest.mark.parametrize(("way", "count"), [(WEIR_2, 2), (WEIR_4, 4)])
+def test_several_processes_are_judged_by_the_cost_of_one(
+    way: str, count: int, cpu_s: float, verdict: str
+) -> None:
+    title = f"processor time of {count} processes"
+    assert last_cell(of_processes({way: cpu_s}), title) == f"{verdict} (at most 1.1)"
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.19, "hit"), (0.2, "hit"), (0.201, "MISS")])
+def test_the_spread_is_judged_in_each_round(spread: float, verdict: str) -> None:
+    lines = processes_table(
+        {"x": [replace(turn(WEIR_4, 1), spread=0.0), replace(turn(WEIR_4, 2), spread=spread)]}
+    )
+    assert last_cell(lines, "farthest of 4") == f"{verdict} (at most 20% in each round)"
+
+
+@pytest.mark.parametrize(("cpu_s", "verdict"), [(2.9, "hit"), (3.0, "hit"), (3.1, "MISS")])
+def test_two_processes_are_judged_by_what_two_threads_cost_haproxy(cpu_s: float, verdict: str) -> None:
+    """One process costs twice what one thread does, two threads cost 1.5."""
+    lines = of_processes({HAPROXY: 1.0, WEIR: 2.0, HAPROXY_2: 1.5, WEIR_2: cpu_s})
+    assert last_cell(lines, "Weir / HAProxy with two processes and threads, to that with one: proc") == (
+        f"{verdict} (at most 1)"
+    )
+
+
+def test_a_round_without_one_of_the_ways_does_not_count() -> None:
+    turns = [turn(way) for way in PROCESS_WAYS] + [turn(WEIR_2, 2, cpu_s=9.0)]
+    assert ratio_to_threads(turns, lambda each: each.cpu_us) == (1, 1, 1)
+    assert ratio_to_threads(turns[1:], lambda each: each.cpu_us) is None
 
 
 def test_a_run_without_the_gateway_has_no_verdicts() -> None:

@@ -1,9 +1,7 @@
 """A disk that is full and then is not: errors that say so, nothing lost, and no restart needed."""
 
-import resource
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 from urllib.error import HTTPError
@@ -24,6 +22,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.support.broker_process import BrokerProcess
+from tests.support.full_disk import DISK_BYTES, files_refused, small_file_system
 from tests.support.history import PARTITIONS, TOPIC, History, make_topic
 from tests.support.produce import create_topic
 from tests.support.quota_interfaces import set_by_rest
@@ -32,23 +31,15 @@ from tests.support.wire import WireClient, connect
 pytestmark = pytest.mark.endtoend
 
 STORAGE_ERROR: Final = 56
-DISK_BYTES: Final = 4 * 1024 * 1024
 
 
 def port_of(broker: BrokerProcess) -> int:
     return int(broker.plain.rpartition(":")[2])
 
 
-@contextmanager
-def writes_refused(broker: BrokerProcess, most: int = 0) -> Iterator[None]:
-    """No file of the broker grows beyond `most` bytes: what a quota of the file system does."""
-    pid = broker.running.pid
-    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+def writes_refused(broker: BrokerProcess, most: int = 0) -> AbstractContextManager[None]:
+    """No file of the broker grows beyond `most` bytes."""
+    return files_refused(broker.running.pid, most)
 
 
 async def produce(history: History, client: WireClient, count: int = 1, padding: int = 50) -> list[int]:
@@ -167,15 +158,8 @@ async def alter_quota(client: WireClient, limit: int) -> int:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    mounted = tmp_path / "disk"
-    mounted.mkdir()
-    options = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(mounted)]
-    try:
-        subprocess.run(options, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("only an administrator can make a disk")
-    yield mounted
-    subprocess.run(["umount", str(mounted)], check=True)
+    with small_file_system(tmp_path) as mounted:
+        yield mounted
 
 
 async def test_a_disk_that_runs_full_is_reported_until_there_is_space_again(small_disk: Path) -> None:

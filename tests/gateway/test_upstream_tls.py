@@ -16,14 +16,14 @@ from tests.gateway.test_older_versions import fetch, fetched, framed
 from tests.support.certificates import certificates
 from tests.support.fake_upstream import FakeNode, fake_cluster
 from tests.support.machine_speed import WITHIN_S
-from tests.support.running_gateway import running_gateway
+from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.wire import WireClient
 
 VERSION = 2
 
 
 @asynccontextmanager
-async def encrypted(tmp_path: Path) -> AsyncIterator[tuple[FakeNode, WireClient]]:
+async def encrypted_gateway(tmp_path: Path) -> AsyncIterator[tuple[FakeNode, RunningGateway]]:
     known = certificates()
     async with fake_cluster(1) as cluster:
         cluster.tls = server_context(TlsConfig(keystore_location=str(known.server.store)))
@@ -34,7 +34,13 @@ async def encrypted(tmp_path: Path) -> AsyncIterator[tuple[FakeNode, WireClient]
             f"upstream.ssl.truststore.location={known.authority.certificate}",
             "upstream.ssl.endpoint.identification.algorithm=",
         ) as gateway:
-            yield cluster.live[0], await gateway.connect()
+            yield cluster.live[0], gateway
+
+
+@asynccontextmanager
+async def encrypted(tmp_path: Path) -> AsyncIterator[tuple[FakeNode, WireClient]]:
+    async with encrypted_gateway(tmp_path) as (node, gateway):
+        yield node, await gateway.connect()
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,13 @@ from confluent_kafka import Producer
 from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.server.gateway_processes import check, overrides_of
+from tests.support.acknowledged_load import read_all
 from tests.support.broker_process import WEIR, BrokerProcess
+from tests.support.gateway_process import GatewayProcess
+from tests.support.machine_speed import crowding
+from tests.support.real_clients import Target, create
 from tests.support.running_gateway import free_ports
+from tests.support.small_requests import P99_MS, SmallRequests
 
 WITHIN_S = 30
 
@@ -116,3 +123,62 @@ def test_a_process_that_dies_is_started_again_and_the_others_go_on(tmp_path: Pat
         finally:
             parent.kill()
             parent.wait()
+
+
+CLIENTS = 40
+TOPIC = "killed"
+
+
+def sockets_at(pid: int, port: int) -> int:
+    """How many connections of a process have this port at its side."""
+    table = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    ours = {f"socket:[{row[9]}]" for row in table if row[1].endswith(f":{port:04X}") and row[3] == "01"}
+    found = 0
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            found += os.readlink(each) in ours
+    return found
+
+
+def kill_one_of_two(directory: Path) -> float:
+    """Kill a process under load: only its own clients may notice. The 99th percentile of all waits, in ms."""
+    with BrokerProcess(directory / "upstream") as upstream:
+        create(Target(upstream.plain), TOPIC, 1, 1)
+        gateway = GatewayProcess(directory, upstream.plain, "gateway.processes=2", nodes=1)
+        with gateway, SmallRequests(gateway.bootstrap, TOPIC, clients=CLIENTS) as clients:
+            parent, port = gateway.running.pid, int(gateway.bootstrap.rpartition(":")[2])
+            until(lambda: sum(sockets_at(pid, port) for pid in children(parent)) == CLIENTS)
+            victim, *others = sorted(children(parent), key=lambda pid: sockets_at(pid, port))
+            its_own = sockets_at(victim, port)
+            assert 0 < its_own < CLIENTS
+            os.kill(victim, signal.SIGKILL)
+            clients.wait_for_more(500)
+            until(lambda: len(children(parent) - {victim}) == 2)
+            # The new process takes connections, and the others go on.
+            until(lambda: _is_taken(gateway, children(parent) - {*others, victim}, port))
+            clients.wait_for_more(500)
+        clients.check(read_all(upstream.plain, TOPIC, 1), disturbed=its_own)
+    assert sum("a gateway process has ended and starts again" in line for line in gateway.log_lines) == 1
+    print(f"p99 {clients.p99_ms:.1f} ms, longest {max(clients.waits_ms):.1f} ms of {len(clients.waits_ms)}")
+    return clients.p99_ms
+
+
+def _is_taken(gateway: GatewayProcess, new: set[int], port: int) -> bool:
+    """Whether the new process has one of a few connections."""
+    host, _, _ = gateway.bootstrap.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(socket.create_connection((host, port), timeout=WITHIN_S))
+        time.sleep(0.05)
+        return any(sockets_at(pid, port) for pid in new)
+
+
+@pytest.mark.endtoend
+def test_a_killed_process_costs_the_clients_of_the_other_nothing(tmp_path: Path) -> None:
+    assert kill_one_of_two(tmp_path) > 0
+
+
+@pytest.mark.endtoend
+@pytest.mark.timed
+def test_a_killed_process_keeps_no_other_client_waiting(tmp_path: Path) -> None:
+    assert kill_one_of_two(tmp_path) < P99_MS * crowding()

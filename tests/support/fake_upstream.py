@@ -102,7 +102,7 @@ class FakeNode:
     Faults: `answers_nothing` reads and never answers; `cuts_frames` sends half a response and closes;
     `shifts_ids` answers with other correlation ids; `answers_garbage` sends text instead of a response,
     `adds_bytes` some bytes behind it; `hangs_up` closes every connection at its first byte;
-    `stops_reading` reads nothing more of any connection;
+    `stops_reading` reads nothing more of any connection; `freeze` does so until `thaw`;
     `delay_s` waits before each response; `says_nodes` and `says_cluster_id` replace what it tells
     of the cluster; `raw` has the bytes that it sends in place of the responses of an API, and with
     `ends_after_raw` it closes the connection behind them. A request that it cannot decode closes the
@@ -139,8 +139,10 @@ class FakeNode:
         self.says_nodes: list[FakeNode] | None = None
         self.says_cluster_id: str | None = None
         self.changed = trio.Event()
+        self.thawed = trio.Event()
+        self.thawed.set()
         self._scope = trio.CancelScope()
-        self._talks: set[trio.CancelScope] = set()
+        self._talks: dict[trio.CancelScope, trio.SocketStream] = {}
 
     @property
     def address(self) -> Address:
@@ -165,6 +167,25 @@ class FakeNode:
         for scope in self._talks:
             scope.cancel()
 
+    @property
+    def streams(self) -> list[trio.SocketStream]:
+        """The open connections, below TLS."""
+        return list(self._talks.values())
+
+    def reset_connections(self) -> None:
+        """Close all connections with a reset, as a killed process does whose sockets have unread bytes."""
+        for stream in self.streams:
+            stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.drop_connections()
+
+    def freeze(self) -> None:
+        """Accept connections and bytes, and neither read nor answer, as a stopped process does."""
+        self.thawed = trio.Event()
+
+    def thaw(self) -> None:
+        """Read and answer what has arrived, and what comes."""
+        self.thawed.set()
+
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds; it is tried after every request and connection."""
         while not condition():
@@ -180,7 +201,7 @@ class FakeNode:
         self.open_connections += 1
         self.changed.set()
         scope = trio.CancelScope()
-        self._talks.add(scope)
+        self._talks[scope] = stream
         try:
             if self.cluster.tls is not None:
                 stream = trio.SSLStream(stream, self.cluster.tls, server_side=True, https_compatible=True)
@@ -189,7 +210,7 @@ class FakeNode:
         except (trio.BrokenResourceError, EOFError, ProtocolViolation):
             pass
         finally:
-            self._talks.discard(scope)
+            del self._talks[scope]
             self.open_connections -= 1
             self.changed.set()
             await trio.aclose_forcefully(stream)
@@ -386,6 +407,7 @@ class _Talk:
         while len(got) < count:
             if self.node.stops_reading:
                 await trio.sleep_forever()
+            await self.node.thawed.wait()
             more = await self.stream.receive_some(count - len(got))
             if not more:
                 raise EOFError

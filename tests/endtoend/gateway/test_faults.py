@@ -13,12 +13,14 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.support import kafka_tools
-from tests.support.acknowledged_load import PARTITIONS, AcknowledgedLoad
+from tests.support.acknowledged_load import PARTITIONS, AcknowledgedLoad, read_all
 from tests.support.broker_process import within
 from tests.support.gateway_process import GatewayProcess
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.machine_speed import crowding
 from tests.support.real_clients import CLIENTS, Target, create
 from tests.support.relay import Relay
+from tests.support.small_requests import P99_MS, SmallRequests
 
 pytestmark = kafka_tools.pytestmark
 
@@ -63,8 +65,8 @@ def on_node(cluster: KafkaCluster, topic: str, node_id: int) -> int:
 
 @pytest.fixture
 def direct_gateway(cluster: KafkaCluster, tmp_path: Path) -> Iterator[GatewayProcess]:
-    """A gateway without relays behind it."""
-    with GatewayProcess(tmp_path, cluster.bootstrap()) as running:
+    """A gateway without relays behind it, which soon notices when a node is gone."""
+    with GatewayProcess(tmp_path, cluster.bootstrap(), *FAST) as running:
         yield running
 
 
@@ -299,6 +301,58 @@ def test_a_gateway_that_starts_before_its_cluster_serves_when_the_cluster_does(
             relay.listen()
     with gateway.already_started():
         assert produce_one(gateway.bootstrap, topic, 0) < 20
+
+
+FROZEN_S: Final = 40.0
+GONE: Final = "cannot reach an upstream node"
+BACK: Final = "an upstream node is back"
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("fault", ["kill -9", "frozen"])
+def test_a_node_that_fails_loses_nothing_and_keeps_clients_of_others_not_waiting(
+    cluster: KafkaCluster, direct_gateway: GatewayProcess, fault: str
+) -> None:
+    """Small requests to another node, through the gateway and directly at the same time, while a producer
+    writes to all of them.
+    """
+    gateway = direct_gateway
+    topic, quiet = topic_for(cluster, "failing"), topic_for(cluster, "others")
+    partition = on_node(cluster, quiet, 3)
+    direct = cluster.nodes[3].address("PLAINTEXT")
+    victim = cluster.nodes[2]
+    before = len(gateway.log_lines)
+
+    def has_line(words: str) -> bool:
+        return any(words in line for line in gateway.log_lines[before:])
+
+    with (
+        AcknowledgedLoad(gateway.bootstrap, topic) as load,
+        SmallRequests(gateway.addresses[3], quiet, partition) as others,
+        SmallRequests(direct, quiet, partition) as on_kafka,
+    ):
+        load.wait_for_more()
+        if fault == "kill -9":
+            victim.kill()
+            within(30, lambda: has_line(GONE), "a line says that the node is gone")
+            load.wait_for_more(2_000)
+            victim.start()
+        else:
+            began = time.monotonic()
+            with victim.frozen():
+                within(30, lambda: has_line(GONE), "a line says that the node is gone")
+                load.wait_for_more(2_000)
+                time.sleep(max(0.0, began + FROZEN_S - time.monotonic()))
+        cluster.wait()
+        within(30, lambda: has_line(BACK), "a line says that the node is back")
+        load.wait_for_more()
+    load.check(cluster.bootstrap())
+    cluster.wait_in_sync(topic, quiet)
+    stored = read_all(cluster.bootstrap(), quiet)
+    for each in (others, on_kafka):
+        each.check(stored)
+    print(f"{fault}: p99 {others.p99_ms:.1f} ms of {len(others.waits_ms)}, on Kafka {on_kafka.p99_ms:.1f} ms")
+    assert others.p99_ms < P99_MS * crowding()
 
 
 # The wrong cluster
