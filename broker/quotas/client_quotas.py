@@ -69,7 +69,12 @@ class ClientQuotas:
         self.callback = callback
         self.produce = rate(QuotaKind.PRODUCE, window, longest_throttle_ms, callback=callback)
         self.fetch = rate(QuotaKind.FETCH, window, longest_throttle_ms, callback=callback)
-        self.request = RequestQuotaManager(window, callback=callback, paced=paced or burst_ms is not None)
+        self.request = RequestQuotaManager(
+            window,
+            callback=callback,
+            paced=paced or shared or burst_ms is not None,
+            build=partial(SharedRateSensor, window=window) if shared else None,
+        )
         self.mutation = MutationQuotaManager(mutation_window, callback=callback)
         self.managers: dict[QuotaKind, QuotaManager[RateSensor] | QuotaManager[MutationSensor]] = {
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)

@@ -15,8 +15,12 @@ from msgspec.structs import replace
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 
-SHARED_KINDS: Final = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.CONTROLLER_MUTATION)
-"""Request percentages are parts of one gateway's thread, so each gateway enforces them alone."""
+SHARED_KINDS: Final = (
+    QuotaKind.PRODUCE,
+    QuotaKind.FETCH,
+    QuotaKind.REQUEST,
+    QuotaKind.CONTROLLER_MUTATION,
+)
 
 SHARED_KEYS: Final = frozenset(KEY_OF[kind] for kind in SHARED_KINDS)
 

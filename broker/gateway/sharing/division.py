@@ -137,7 +137,7 @@ class DemandMeter:
                 if limit == UNLIMITED:
                     continue
                 total, events, elapsed_ms = sensor.rate.recent(now_ms, windows)
-                passed, waiting = _millionths(total * 1000 / elapsed_ms, limit), 0
+                passed, waiting = millionths(total * 1000 / elapsed_ms, limit), 0
                 if counts[sensor] or known is not None:
                     state = known or _Muted()
                     state.counts.append(counts[sensor])
@@ -145,9 +145,9 @@ class DemandMeter:
                         state.size = total / events
                     if any(state.counts):
                         muted[key] = state
-                        waiting = _millionths(sum(state.counts) / len(state.counts) * state.size, limit)
+                        waiting = millionths(sum(state.counts) / len(state.counts) * state.size, limit)
                     if all(state.counts):
-                        passed = _millionths(sensor.bound, limit)
+                        passed = millionths(sensor.bound, limit)
                 if waiting or passed > least:
                     found[key] = Demand(passed, waiting)
         self._muted = muted
@@ -157,5 +157,6 @@ class DemandMeter:
         return found
 
 
-def _millionths(amount: float, limit: float) -> int:
+def millionths(amount: float, limit: float) -> int:
+    """Return an amount in millionths of the limit."""
     return min(max(int(amount * WHOLE / limit), 0), MAX_AMOUNT)
