@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 from broker.common.slices import Steps
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, LimitKey
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor
 
@@ -118,8 +117,7 @@ class DemandMeter:
         """
         found: dict[LimitKey, Demand] = {}
         muted: dict[LimitKey, _Muted] = {}
-        for kind in SHARED_KINDS:
-            manager = quotas.managers[kind]
+        for kind, manager in quotas.managers.items():
             if not manager.active or quotas.callback is not None:
                 continue
             counts: Counter[ClientSensor] = Counter(each.sensor for each in manager.throttled.all())

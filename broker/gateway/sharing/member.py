@@ -13,7 +13,6 @@ from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report, SharedK
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.usage import SensorKey
 
 SETTLED: Final = 3
@@ -147,7 +146,7 @@ class SharingMember:
         if self.has_expired:
             self._give_up_shares()
         other = self.other_share / WHOLE
-        wanted: dict[QuotaKind, dict[SensorKey, float]] = {kind: {} for kind in SHARED_KINDS}
+        wanted: dict[QuotaKind, dict[SensorKey, float]] = {kind: {} for kind in self._quotas.managers}
         for key, share in self.shares.items():
             if isinstance(key, LimitKey):
                 wanted[key.kind][key.user, key.client_id] = share / WHOLE

@@ -25,7 +25,7 @@ from broker.metrics.rate import INT_MAX
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import IP_RATE, PER_IP
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
-from broker.quotas.remote_use import SHARED_KINDS, Clients, RemoteUse, remote_use
+from broker.quotas.remote_use import Clients, RemoteUse, remote_use
 from broker.quotas.shared_connections import ConnectionKey
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.upstream_views import ShareViews
@@ -250,10 +250,7 @@ class SharedLimits(ShareViews):
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:
         """Return the fraction of a limit that a gateway has, "" for this one; None if it is not known."""
-        kind = CLIENT_KEYS[key].kind
-        if kind not in SHARED_KINDS:
-            return None
-        member, shared = self._member, LimitKey(kind, *clients)
+        member, shared = self._member, LimitKey(CLIENT_KEYS[key].kind, *clients)
         if gateway:
             division = member.table.divisions.get(shared)
             share = None if division is None else division.shares.get(gateway)

@@ -1,7 +1,5 @@
 """Gateways hold limits on the number of connections together."""
 
-from collections.abc import Callable
-
 import pytest
 import trio
 
@@ -10,8 +8,6 @@ from broker.quotas.connections import PER_IP, PER_USER, UserLimit
 from tests.gateway.sharing.connecting_gateways import ADDRESS, Gateway, Gateways
 
 OTHER = "10.0.0.8"
-MOVED_S = 3.0
-"""After this, a gateway with all clients has the whole limit."""
 
 
 @pytest.fixture
