@@ -4,6 +4,7 @@
 holds everything that does not depend on the connection, so that a request costs one dictionary lookup.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
@@ -68,9 +69,12 @@ MAX_REFUSED: Final = 1024 * 1024
 
 LAST_KEY: Final = 255
 LAST_VERSION: Final = 31
-"""The routes that are kept, and the versions with metrics of their own, go up to these; ours. Kafka 4.4 has
-keys up to 94 and versions up to 18. A client may send any, and each version takes 20 kB.
+"""The routes that stay, and the versions with metrics of their own, go up to these; ours. Kafka 4.4 has keys
+up to 94 and versions up to 18. A client may send any, and each version takes 20 kB.
 """
+
+MAX_OTHERS: Final = 64
+"""Routes beyond these that are kept at once; ours. The oldest one makes room for another one."""
 
 
 class ForwardRoute:
@@ -253,11 +257,12 @@ class ForwardRoutes:
         self._forwards_logins = forwards_logins
         self.versions_of: Forwardable = forwardable if forwards_logins else judged
         self._routes: dict[int, ForwardRoute] = {}
+        self._others: deque[int] = deque()
         self.get = self._routes.get
 
     def build(self, head: int) -> ForwardRoute:
-        """Build the route for `head`, and keep it up to LAST_KEY and LAST_VERSION. Raises ProtocolViolation
-        for an API or version that is not served.
+        """Build the route for `head`, and keep it; beyond LAST_KEY and LAST_VERSION it is one of MAX_OTHERS.
+        Raises ProtocolViolation for an API or version that is not served.
         """
         key, version = head >> 16, head & 0xFFFF
         answers = self._answers_of(key, version)
@@ -272,14 +277,17 @@ class ForwardRoutes:
             answers=answers,
             refuses_replicas=key == ApiKey.FETCH and not self._forwards_logins,
         )
-        if key <= LAST_KEY and version <= LAST_VERSION:
-            self._routes[head] = route
+        if key > LAST_KEY or version > LAST_VERSION:
+            if len(self._others) == MAX_OTHERS:
+                self._routes.pop(self._others.popleft(), None)
+            self._others.append(head)
+        self._routes[head] = route
         return route
 
     def renew_metrics(self) -> None:
         """Renew the metrics of every route that is kept."""
         for route in self._routes.values():
-            route.use(self._metrics(_name(route.api_key), route.version))
+            route.use(self._metrics(_name(route.api_key), min(route.version, LAST_VERSION)))
 
     def _answers_of(self, key: int, version: int) -> Answers | None:
         of_version = self._answers.get(key)

@@ -24,7 +24,7 @@ from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF, QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager, RuleDraft
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
-from broker.quotas.remote_use import NO_REMOTE_USE, NOTHING, KeyUse, RemoteUse, SensorUse
+from broker.quotas.remote_use import NO_REMOTE_USE, NOTHING, RemoteUse, SensorUse
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import MutedRow, Throttle, Throttleable, ThrottledChannels
@@ -69,7 +69,12 @@ class ClientQuotas:
         self.callback = callback
         self.produce = rate(QuotaKind.PRODUCE, window, longest_throttle_ms, callback=callback)
         self.fetch = rate(QuotaKind.FETCH, window, longest_throttle_ms, callback=callback)
-        self.request = RequestQuotaManager(window, callback=callback, paced=paced or burst_ms is not None)
+        self.request = RequestQuotaManager(
+            window,
+            callback=callback,
+            paced=paced or shared or burst_ms is not None,
+            build=partial(SharedRateSensor, window=window) if shared else None,
+        )
         self.mutation = MutationQuotaManager(mutation_window, callback=callback)
         self.managers: dict[QuotaKind, QuotaManager[RateSensor] | QuotaManager[MutationSensor]] = {
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)
@@ -250,23 +255,21 @@ class _Busiest:
     """The highest use of each rule by clients that share one limit."""
 
     def __init__(self) -> None:
-        self._found: dict[Governing, tuple[float, int | None, str]] = {}
+        self._found: dict[Governing, tuple[float, int | None]] = {}
 
-    def add(self, rule: Governing, observed: float, node: int | None = None, gateway: str = "") -> None:
+    def add(self, rule: Governing, observed: float, node: int | None = None) -> None:
         most = self._found.get(rule)
         if most is None or observed > most[0]:
-            self._found[rule] = (max(observed, 0.0), node, gateway)
+            self._found[rule] = (max(observed, 0.0), node)
 
-    def add_others(self, clients: Iterable[SensorUse], use: KeyUse) -> None:
-        """Add `clients` that use their limits only at other gateways, and the rules with a highest use."""
+    def add_others(self, clients: Iterable[SensorUse]) -> None:
+        """Add `clients` that use their limits only at other gateways."""
         for each in clients:
             self.add(each.rule, each.observed)
-        for rule, (observed, gateway) in use.highest.items():
-            self.add(rule, observed, None, gateway)
 
     def uses(self, key: str, throttled: Mapping[Governing, int]) -> Iterator[RuleUse]:
-        for rule, (observed, node, gateway) in self._found.items():
-            yield RuleUse(rule, key, observed, throttled.get(rule, 0), node, gateway)
+        for rule, (observed, node) in self._found.items():
+            yield RuleUse(rule, key, observed, throttled.get(rule, 0), node)
 
 
 def rule_use(
@@ -289,7 +292,7 @@ def rule_use(
                 there = only_there.pop((sensor.user, sensor.client_id), None)
                 observed = sensor.observed(now_ms) + (0.0 if there is None else there.observed)
                 busiest.add(sensor.rule, observed, sensor.node)
-        busiest.add_others(only_there.values(), others)
+        busiest.add_others(only_there.values())
         yield from busiest.uses(key, throttled)
 
 
@@ -306,7 +309,6 @@ def rule_use_of(
             busiest.add(
                 entity, sensor.observed(now_ms) + (0.0 if there is None else there.observed), sensor.node
             )
-        highest = {rule: use for rule, use in others.highest.items() if rule == entity}
-        busiest.add_others(only_there.values(), KeyUse(highest=highest))
+        busiest.add_others(only_there.values())
         throttled = sum(1 for each in manager.throttled.all() if each.rule == entity)
         yield from busiest.uses(KEY_OF[kind], {entity: throttled + others.throttled[entity]})

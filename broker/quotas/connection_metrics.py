@@ -109,19 +109,23 @@ def ip_rule_use(
     """Yield the use of every address rule under which a client connected in the last hour, here or at another
     gateway.
 
-    The use is the rate of the busiest address on one server, since a rule limits each address by itself. None
-    between the rules marks that time has passed.
+    The use is the rate of the busiest address on one server of all gateways, since a rule limits each address
+    by itself. None between the rules marks that time has passed.
     """
     others = remote.get(IP_RATE, NOTHING)
-    busiest = dict(others.highest)
+    busiest, only_there = dict(others.highest), dict(others.shared)
     measured = [(quotas, *each) for quotas in servers for each in quotas.ips.sensors.items()]
     for quotas, address, sensor in measured:
         yield None
         if quotas.ips.rate_for(address) == INT_MAX:
             continue
         rule = quotas.ips.rule_of(address)
-        observed = sensor.peek(now_ms)
+        there = only_there.pop((address, None), None)
+        observed = sensor.peek(now_ms) + (0.0 if there is None else there.observed)
         if rule not in busiest or observed >= busiest[rule][0]:
             busiest[rule] = observed, ""
+    for there in only_there.values():
+        if there.rule not in busiest or there.observed > busiest[there.rule][0]:
+            busiest[there.rule] = there.observed, ""
     for rule, (observed, gateway) in busiest.items():
         yield RuleUse(rule, IP_RATE, max(observed, 0.0), 0, gateway=gateway)

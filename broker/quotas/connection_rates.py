@@ -52,7 +52,7 @@ def counted_address(address: str, ipv6_prefix: int = WHOLE_ADDRESS) -> str:
 class AcceptRate:
     """Connections per second of one entity, and their limit `bound`. INT_MAX means no limit.
 
-    Replacing `bound` keeps the recorded connections. A wait is at most one window. Without a bound a
+    Another `bound` keeps the recorded connections. A wait is at most one window. Without a bound a
     connection costs one addition: connections of the same millisecond are recorded together, before any read.
     """
 
@@ -80,6 +80,25 @@ class AcceptRate:
         """Subtract a recorded connection that was not accepted."""
         self._settle()
         self._rate.record(-1.0, now_ms)
+
+    def change_bound(self, bound: float, now_ms: int) -> None:
+        """Set the limit from `now_ms` on."""
+        self.bound = bound
+
+    def left_ms(self, now_ms: int) -> int | None:
+        """Return the time until all recorded connections have had their turn at the present bound; None if
+        waits keep their initial length.
+        """
+        return 0 if self.bound == INT_MAX else None
+
+    def recent(self, now_ms: int, span_ms: int) -> tuple[float, int]:
+        """Return the connections of the last windows, of `span_ms` and at least two, and the milliseconds
+        since the first of them began; see `SampledStat.recent`.
+        """
+        self._settle()
+        windows = max(span_ms // self._rate.window.window_ms, 2)
+        total, _, elapsed_ms = self._rate.recent(now_ms, windows)
+        return total, elapsed_ms
 
     def observed(self, now_ms: int) -> float:
         """Return the connections per second over the current windows."""
@@ -169,6 +188,14 @@ class PacedAcceptRate(AcceptRate):
         if self._spent is not None:
             self._spent = max(self._spent - 1.0, 0.0)
 
+    def left_ms(self, now_ms: int) -> int | None:
+        bound = self.bound
+        if self._spent is None or bound == INT_MAX or bound <= 0:
+            return 0
+        spent = self._spent - bound * (now_ms - self._at_ms) / 1000.0
+        burst = max(bound * self._burst_s, LEAST_CAPACITY)
+        return max(java_round((spent - burst) / bound * 1000.0), 0)
+
     def spent(self, now_ms: int) -> float | None:
         if self._spent is None:
             return None
@@ -210,12 +237,14 @@ class AcceptRates(dict[str, AcceptRate]):
         self._build = build
 
     def sensor(self, name: str, bound: float, now_ms: int) -> AcceptRate:
-        """Return the sensor, created with `bound` at first use."""
+        """Return the sensor with the limit `bound`, created at first use."""
         sensor = self.get(name)
         if sensor is None:
             if len(self) >= self._max_sensors:
                 self._drop(idlest(self, _last_record_ms))
             sensor = self[name] = self._build(self._window, bound, now_ms)
+        elif sensor.bound != bound:
+            sensor.change_bound(bound, now_ms)
         return sensor
 
     def expire(self, now_ms: int) -> Steps[int]:
@@ -245,6 +274,8 @@ class IpRates:
         self.active = False
         """Whether any rule exists. While it is False callers skip the check."""
         self.sensors = AcceptRates(window, max_sensors, build)
+        self.part_of: Callable[[str], float] | None = None
+        """Returns this gateway's part of the rate of an address; None: the whole."""
         self._window = window
         self._build = build
         self._default = float(INT_MAX)
@@ -288,9 +319,9 @@ class IpRates:
         bound = self.rate_for(address)
         if bound == INT_MAX:
             return None
-        sensor = self.sensors.sensor(address, bound, now_ms)
-        sensor.bound = bound
-        return sensor
+        if self.part_of is not None:
+            bound *= self.part_of(address)
+        return self.sensors.sensor(address, bound, now_ms)
 
     def _set_rule(self, name: str, rate: float | None) -> None:
         address = counted_address(name, self._ipv6_prefix)

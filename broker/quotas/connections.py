@@ -12,7 +12,7 @@ its own counts; "broker" below means either. The protected listener, which serve
 limits and is exempt from the broker's, provided that its server has another listener.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -31,6 +31,7 @@ from broker.quotas.connection_rates import (
 )
 from broker.quotas.entity import Default
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
+from broker.quotas.shared_connections import ConnectionKey, ConnectionShares, SharedAcceptRate
 from broker.quotas.usage import MAX_SENSORS, THROTTLE_TIME_WINDOW
 
 PER_IP: Final = "max.connections.per.ip"
@@ -38,6 +39,7 @@ IP_RATE: Final = "connection_creation_rate"
 SLOTS: Final = "max.connections"
 PROXY_HEADER: Final = "proxy.protocol"
 """How the rules of refused PROXY headers begin; behind it are a point and a `HeaderRefusal`."""
+CREATION_RATE: Final = "max.connection.creation.rate"
 PER_USER: Final = "max.connections.per.user"
 USER_RATE: Final = "max.connection.creation.rate.per.user"
 
@@ -101,7 +103,8 @@ class ConnectionQuotas:
     `window` is quota.window.*; `protected` names the inter-broker listener. `paced` keeps the rates exactly
     (`PacedAcceptRate`); without it all waits are Kafka's. With `broker_wide_ip` every connection also counts
     against the rate of the address 0.0.0.0, if it has one (AutoMQ). IPv6 addresses with the same first
-    `ipv6_prefix` bits count as one in `counts`, `per_ip`, `ips` and `addresses`.
+    `ipv6_prefix` bits count as one in `counts`, `per_ip`, `ips` and `addresses`. `shared`: other gateways
+    have parts of the limits of addresses and users and of the broker's rate; see `share`.
     """
 
     def __init__(
@@ -112,12 +115,16 @@ class ConnectionQuotas:
         paced: bool = False,
         broker_wide_ip: bool = False,
         ipv6_prefix: int = WHOLE_ADDRESS,
+        shared: bool = False,
     ) -> None:
-        self._build = build = PacedAcceptRate if paced else AcceptRate
+        self._build: type[AcceptRate] = PacedAcceptRate if paced else AcceptRate
+        build = SharedAcceptRate if shared else self._build
+        self._shares: ConnectionShares | None = None
         self.total = 0
         self.counts: dict[str, int] = {}
         self.listeners: dict[str, ListenerQuota] = {}
         self.max_connections = INT_MAX
+        self.creation_rate = INT_MAX
         self.rate = build(window, INT_MAX)
         self.ips = IpRates(window, ipv6_prefix=ipv6_prefix, build=build)
         self.ipv6_prefix = ipv6_prefix
@@ -131,6 +138,27 @@ class ConnectionQuotas:
         self._broker_wide_ip = broker_wide_ip
 
     # Configuration
+
+    def share(self, shares: ConnectionShares) -> None:
+        """Enforce this gateway's parts of the limits from the next connection on."""
+        self._shares = self.users.shares = shares
+        self.ips.part_of = lambda address: shares.part(ConnectionKey(IP_RATE, address))
+        self._set_rate(self.rate.last_record_ms)
+
+    def rebound(self, keys: Iterable[ConnectionKey] | None, now_ms: int) -> Steps[None]:
+        """Give the rates of `keys` their present parts from `now_ms` on; None: all rates."""
+        if keys is None:
+            addresses = [ConnectionKey(IP_RATE, name) for name in self.ips.sensors]
+            users = [ConnectionKey(USER_RATE, name) for name in self.users.rates]
+            keys = [ConnectionKey(CREATION_RATE, ""), *addresses, *users]
+        for limit, name in keys:
+            if limit == CREATION_RATE:
+                self._set_rate(now_ms)
+            elif limit == IP_RATE and name in self.ips.sensors:
+                self.ips.sensor(name, now_ms)
+            elif limit == USER_RATE and name in self.users.rates:
+                self.users.sensor(name, now_ms)
+            yield
 
     def add_listener(self, name: str) -> ListenerQuota:
         """Return the listener's quota, created without limits if it is new."""
@@ -146,7 +174,8 @@ class ConnectionQuotas:
 
     def set_broker_limits(self, limits: Limits) -> None:
         self.max_connections = limits.connections
-        self.rate.bound = limits.creation_rate
+        self.creation_rate = limits.creation_rate
+        self._set_rate(self.rate.last_record_ms)
 
     def set_listener_limits(self, name: str, limits: Limits) -> None:
         """Raises KeyError if there is no such listener."""
@@ -192,10 +221,20 @@ class ConnectionQuotas:
         """
         wait_ms = 0
         for sensor in self._sensors(listener):
-            wait_ms = max(wait_ms, sensor.record(now_ms))
+            own_ms = sensor.record(now_ms)
+            if own_ms > 0 and sensor is self.rate and self._shares is not None:
+                self._shares.refused(ConnectionKey(CREATION_RATE, ""))
+            wait_ms = max(wait_ms, own_ms)
         if wait_ms > 0:
             listener.throttle_time.record(wait_ms, now_ms)
         return wait_ms
+
+    def left_ms(self, listener: ListenerQuota, now_ms: int) -> int | None:
+        """Return the rest of a wait for the rates of broker and listener, if it can have become shorter."""
+        if self._shares is None:
+            return None
+        left = [sensor.left_ms(now_ms) for sensor in self._sensors(listener)]
+        return None if None in left else max(each or 0 for each in left)
 
     def has_slot(self, listener: ListenerQuota) -> bool:
         """Return whether another connection is within the limits on their number."""
@@ -292,9 +331,22 @@ class ConnectionQuotas:
         for sensor in self._sensors(listener):
             sensor.unrecord(now_ms)
 
+    def _set_rate(self, now_ms: int) -> None:
+        bound: float = self.creation_rate
+        if self._shares is not None and bound != INT_MAX:
+            bound *= self._shares.part(ConnectionKey(CREATION_RATE, ""))
+        self.rate.change_bound(bound, now_ms)
+
     def _too_many(self, address: str) -> TooMany | None:
-        maximum = self.per_ip.of(address)
-        return TooMany(maximum) if self.counts.get(address, 0) >= maximum else None
+        maximum = most = self.per_ip.of(address)
+        shares = self._shares
+        if shares is not None and maximum != INT_MAX:
+            most = shares.most(ConnectionKey(PER_IP, address), maximum)
+        if self.counts.get(address, 0) < most:
+            return None
+        if shares is not None:
+            shares.refused(ConnectionKey(PER_IP, address))
+        return TooMany(maximum)
 
     def _record_address(self, listener: ListenerQuota, address: str, now_ms: int) -> Throttled | None:
         """Record a connection for its address unless the address is over its rate.
@@ -308,7 +360,9 @@ class ConnectionQuotas:
             recorded.append(sensor)
             wait_ms = sensor.record(now_ms)
             if wait_ms > 0:
-                verdict = Throttled(wait_ms, sensor.observed(now_ms), sensor.bound)
+                verdict = Throttled(wait_ms, sensor.observed(now_ms), self.ips.rate_for(each))
+                if self._shares is not None:
+                    self._shares.refused(ConnectionKey(IP_RATE, each))
                 for taken_back in recorded:
                     taken_back.unrecord(now_ms)
                 listener.ip_throttle_time.record(wait_ms, now_ms)
@@ -357,6 +411,7 @@ class UserConnections:
         self.rate = UserLimit()
         self.counts: dict[str, int] = {}
         self.rates = AcceptRates(window, max_sensors, build)
+        self.shares: ConnectionShares | None = None
 
     def set_limits(self, count: UserLimit, rate: UserLimit) -> None:
         """Set the limits for new connections. Existing counts are kept."""
@@ -364,15 +419,22 @@ class UserConnections:
 
     def enter(self, user: str, now_ms: int) -> UserRefusal | None:
         """Count another connection of the user, or return why it is refused."""
-        count = self.counts.get(user, 0)
-        if count >= self.count.of(user):
-            return TooManyOfUser(self.count.of(user))
+        count, shares = self.counts.get(user, 0), self.shares
+        maximum = most = self.count.of(user)
+        if shares is not None and maximum != INT_MAX:
+            most = shares.most(ConnectionKey(PER_USER, user), int(maximum))
+        if count >= most:
+            if shares is not None:
+                shares.refused(ConnectionKey(PER_USER, user))
+            return TooManyOfUser(maximum)
         sensor = self.sensor(user, now_ms)
         if sensor is not None:
             wait_ms = sensor.record(now_ms)
             if wait_ms > 0:
                 sensor.unrecord(now_ms)
-                return TooFastOfUser(wait_ms, sensor.bound)
+                if shares is not None:
+                    shares.refused(ConnectionKey(USER_RATE, user))
+                return TooFastOfUser(wait_ms, self.rate.of(user))
         self.counts[user] = count + 1
         return None
 
@@ -381,9 +443,9 @@ class UserConnections:
         bound = self.rate.of(user)
         if bound == INT_MAX:
             return None
-        sensor = self.rates.sensor(user, bound, now_ms)
-        sensor.bound = bound
-        return sensor
+        if self.shares is not None:
+            bound *= self.shares.part(ConnectionKey(USER_RATE, user))
+        return self.rates.sensor(user, bound, now_ms)
 
     def release(self, user: str) -> None:
         """Release a closed connection that had entered. Raises KeyError if the user has none."""

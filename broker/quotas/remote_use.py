@@ -1,7 +1,6 @@
 """The use of limits at other gateways, as they report it. `client_quotas` adds it to this gateway's own use.
 
-Limits of SHARED_KINDS hold for all gateways together, so the rates of one client at all of them are added up.
-Each gateway enforces the others by itself, so of these the highest use counts.
+Limits hold for all gateways together, so the rates of one client or address at all of them are added up.
 """
 
 from collections import Counter
@@ -13,15 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.quotas.entity import Entity
-from broker.quotas.kinds import KEY_OF, QuotaKind
-
-SHARED_KINDS: Final = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.CONTROLLER_MUTATION)
-"""Request percentages are parts of one gateway's thread, so each gateway enforces them alone."""
-
-SHARED_KEYS: Final = frozenset(KEY_OF[kind] for kind in SHARED_KINDS)
+from broker.quotas.kinds import IP_KEYS
 
 Clients = tuple[str | None, str | None]
-"""User and client id of the clients that share a limit; None: the rule does not distinguish it."""
+"""User and client id of the clients that share a limit; None: the rule does not distinguish it. Of the limit
+of an address: the address and None.
+"""
 
 
 class SensorUse(msgspec.Struct, frozen=True):
@@ -38,8 +34,9 @@ class SensorUse(msgspec.Struct, frozen=True):
 
 class KeyUse(msgspec.Struct):
     """The use of the limits of one key at other gateways: `shared` is the sum for the clients of each limit,
-    `highest` the highest use of each rule with its gateway, and `throttled` the connections of each rule.
-    `by_gateway` has the use of each limit's clients at each gateway.
+    and `throttled` the connections of each rule. `by_gateway` has the use of each limit's clients at each
+    gateway. `highest` is the highest use of each address rule, with its gateway, at gateways of an earlier
+    version, which do not name the address.
     """
 
     shared: dict[Clients, SensorUse] = msgspec.field(default_factory=dict)
@@ -50,7 +47,7 @@ class KeyUse(msgspec.Struct):
     def add(self, gateway: str, use: SensorUse) -> None:
         self.by_gateway.setdefault(use.clients, {})[gateway] = use
         self.throttled[use.rule] += use.throttled
-        if use.key in SHARED_KEYS:
+        if use.key not in IP_KEYS or use.clients[0] is not None:
             before = self.shared.get(use.clients)
             total = use.observed + (0.0 if before is None else before.observed)
             self.shared[use.clients] = replace(use, observed=total)

@@ -7,10 +7,11 @@ share of a window gets more than its limit so; a `paced` client repays its debt,
 as long as all windows together, so that a client with a high debt keeps its session.
 """
 
+from collections.abc import Callable
 from typing import Final, Self
 
 from broker.metrics.rate import Rate, Window
-from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
@@ -30,6 +31,7 @@ class RequestQuotaManager(RateQuotaManager):
         callback: GuardedCallback | None = None,
         *,
         paced: bool = False,
+        build: Callable[[str | None, str | None, int], RateSensor] | None = None,
     ) -> None:
         super().__init__(
             QuotaKind.REQUEST,
@@ -38,6 +40,7 @@ class RequestQuotaManager(RateQuotaManager):
             paced=paced,
             max_sensors=max_sensors,
             callback=callback,
+            build=build,
         )
         # The time of a request that is as long as a throttle is added to the debt that its client waits for.
         self._throttles_owed = 2

@@ -39,6 +39,7 @@ from broker.gateway.own_topics import OwnTopics
 from broker.gateway.processor import GatewayProcessor, ListenerForwarding
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.sharing.connection_lists import ConnectionLists
+from broker.gateway.sharing.connections import SharedConnections
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.metadata_log import MetadataLog
 from broker.gateway.sharing.own_summaries import OwnSummaries
@@ -315,7 +316,8 @@ class GatewayServer(Server):
             created=self._own_topics.ask_soon,
         )
         records = self._records_of(SHARES_TOPIC)
-        member = SharingMember(self._id, self.quotas)
+        gate = self.socket_server.gate
+        member = SharingMember(self._id, self.quotas, SharedConnections(gate.quotas, gate.poke))
         own = OwnSummaries(
             self._id,
             self.socket_server,

@@ -281,7 +281,7 @@ def throttled_addresses(server: SocketServer, now_ms: int) -> Iterator[Throttled
                 address=address,
                 quota_type=QuotaKind.CONNECTION_RATE,
                 entity=quotas.ips.rule_of(address).pairs,
-                observed=each.bound if sensor is None else max(sensor.peek(now_ms), each.bound),
+                observed=each.bound if sensor is None else max(sensor.peek(now_ms), sensor.bound),
                 bound=each.bound,
                 throttle_ms=each.throttle_ms,
                 remaining_ms=max(each.end_ms - now_ms, 0),

@@ -49,7 +49,7 @@ def connection_limits(server: str, quotas: ConnectionQuotas, now_ms: int) -> lis
         quotas.total,
         limit_or_none(quotas.max_connections),
         quotas.rate.observed(now_ms),
-        limit_or_none(quotas.rate.bound),
+        limit_or_none(quotas.creation_rate),
         tuple(sorted(rejected.items())),
         server,
     )

@@ -33,7 +33,7 @@ from broker.controller.rows.upstream import GatewaySums
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
-from broker.quotas.remote_use import NOTHING, SHARED_KEYS, Clients, RemoteUse
+from broker.quotas.remote_use import NOTHING, Clients, RemoteUse
 from broker.quotas.table import probes
 from broker.views.live_quotas import LiveQuotas
 from broker.views.upstream_views import ShareViews
@@ -194,7 +194,7 @@ class Resolver:
             is_match = matched is not None and step == matched.entity
             rows.append(ProbeRow(step, None if found is None else found.bound, is_match, _shadow(found)))
         measured = yield from self._measured(client, key, rules, matched, current)
-        observed, by = _total(key, measured.uses), measured.by
+        observed, by = _total(measured.uses), measured.by
         uses = sorted(measured.uses.values(), key=lambda each: each.gateway)
         gateways = () if self._others is None else tuple(uses)
         unlisted = tuple(sorted(measured.incomplete))
@@ -347,12 +347,9 @@ def _add(uses: ByGateway, client: ClientUsage, observed: float | None) -> None:
         uses[gateway] = uses.get(gateway, 0.0) + observed
 
 
-def _total(key: str, uses: Mapping[str, GatewayUse]) -> float | None:
-    """Return the use of a shared limit, or the highest use of one that each gateway enforces alone."""
-    observed = [each.observed for each in uses.values()]
-    if not observed:
-        return None
-    return sum(observed) if key in SHARED_KEYS else max(observed)
+def _total(uses: Mapping[str, GatewayUse]) -> float | None:
+    """Return the use of a limit, which all gateways share."""
+    return sum(each.observed for each in uses.values()) if uses else None
 
 
 def keys_for(client: ClientIdentity) -> tuple[str, ...]:

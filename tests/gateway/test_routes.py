@@ -4,35 +4,61 @@ import pytest
 
 from broker.api.registry import Registry
 from broker.common.errors import ProtocolViolation
-from broker.gateway.routes import LAST_KEY, LAST_VERSION, ForwardRoutes
+from broker.gateway.routes import LAST_KEY, LAST_VERSION, MAX_OTHERS, ForwardRoute, ForwardRoutes
 from broker.network.requests.request_metrics import AllMetrics
 from broker.protocol.api_key import ApiKey
 from broker.protocol.codec import known_versions
 
 
-def test_a_route_is_kept_up_to_the_last_key_and_version() -> None:
+def built(routes: ForwardRoutes, key: int, version: int) -> ForwardRoute:
+    """Return the route as `client_receive` finds it."""
+    head = key << 16 | version
+    return routes.get(head) or routes.build(head)
+
+
+def test_a_route_is_kept_with_the_metrics_of_its_version_up_to_the_last_one() -> None:
     metrics = AllMetrics()
     routes = ForwardRoutes(Registry(), metrics.of, forwards_logins=True)
-    for key, version, is_kept in (
-        (ApiKey.LIST_OFFSETS, LAST_VERSION - 1, True),
-        (ApiKey.LIST_OFFSETS, LAST_VERSION, True),
-        (ApiKey.LIST_OFFSETS, LAST_VERSION + 1, False),
-        (ApiKey.LIST_OFFSETS, 0x7FFF, False),
-        (LAST_KEY - 1, 0, True),
-        (LAST_KEY, LAST_VERSION, True),
-        (LAST_KEY + 1, 0, False),
-        (0x7FFF, 0x7FFF, False),
+    for key, version in (
+        (ApiKey.LIST_OFFSETS, LAST_VERSION - 1),
+        (ApiKey.LIST_OFFSETS, LAST_VERSION),
+        (ApiKey.LIST_OFFSETS, LAST_VERSION + 1),
+        (ApiKey.LIST_OFFSETS, 0x7FFF),
+        (LAST_KEY - 1, 0),
+        (LAST_KEY, LAST_VERSION),
+        (LAST_KEY + 1, 0),
+        (0x7FFF, 0x7FFF),
     ):
-        head = key << 16 | version
-        route = routes.build(head)
+        route = built(routes, key, version)
         assert (route.api_key, route.version) == (key, version)
-        assert (routes.get(head) is route) is is_kept
+        assert built(routes, key, version) is route
         assert route.metrics.version == min(version, LAST_VERSION)
+    routes.renew_metrics()
     versions = {name: {part.version for part in api.parts} for name, api in metrics.by_name.items()}
     assert versions == {"ListOffsets": {LAST_VERSION - 1, LAST_VERSION}, "Unknown": {0, LAST_VERSION}}
 
 
-def test_a_version_that_is_not_kept_is_judged_each_time() -> None:
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_of_the_others_some_are_kept_and_the_oldest_makes_room(over: int) -> None:
+    routes = ForwardRoutes(Registry(), AllMetrics().of, forwards_logins=True)
+    usual = built(routes, LAST_KEY, LAST_VERSION)
+    first = built(routes, ApiKey.API_VERSIONS, LAST_VERSION + 1)
+    for number in range(MAX_OTHERS - 1 + over):
+        built(routes, LAST_KEY + 1, number)
+    assert (built(routes, ApiKey.API_VERSIONS, LAST_VERSION + 1) is first) is (over <= 0)
+    assert built(routes, LAST_KEY, LAST_VERSION) is usual
+
+
+def test_a_client_that_sends_every_version_keeps_no_more() -> None:
+    routes = ForwardRoutes(Registry(), AllMetrics().of, forwards_logins=True)
+    heads = [ApiKey.API_VERSIONS << 16 | version for version in range(1_000)]
+    for head in heads:
+        routes.build(head)
+    kept = [head for head in heads if routes.get(head) is not None]
+    assert kept == heads[: LAST_VERSION + 1] + heads[-MAX_OTHERS:]
+
+
+def test_a_version_that_is_not_served_is_judged_each_time() -> None:
     routes = ForwardRoutes(Registry(), AllMetrics().of, forwards_logins=False)
     for _ in range(2):
         with pytest.raises(ProtocolViolation):

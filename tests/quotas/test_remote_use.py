@@ -3,11 +3,12 @@
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.quotas.client_quotas import ClientQuotas, RuleUse, rule_use, rule_use_of
+from broker.quotas.client_quotas import ClientQuotas, rule_use, rule_use_of
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.remote_use import Clients, RemoteUse, SensorUse, remote_use
+from tests.support.connecting import connect_from
 
 RATE = "producer_byte_rate"
 SHARE = "request_percentage"
@@ -75,25 +76,39 @@ def test_under_a_default_rule_the_busiest_client_of_all_gateways_counts(quotas: 
     assert used(quotas, remote_use(reported)) == {(ANYBODY, RATE): (own_use + 2.0, 4, "")}
 
 
-def test_of_a_limit_that_each_gateway_enforces_alone_the_highest_use_counts(quotas: ClientQuotas) -> None:
+def test_request_time_of_the_same_clients_is_added_up(quotas: ClientQuotas) -> None:
     quotas.request.record_handled("", "x", 500_000_000, BASE_MS)
     own_use = used(quotas, {})[ANYBODY, SHARE][0]
-    assert own_use > 0
-    for there, wanted in (
-        (own_use - 0.5, (own_use, 5, "")),
-        (own_use, (own_use, 5, "")),
-        (own_use + 0.5, (own_use + 0.5, 5, "b")),
-    ):
-        reported = [
-            ("b", [use_of(ANYBODY, (None, "x"), there, 3, SHARE)]),
-            ("c", [use_of(ANYBODY, (None, "x"), 0.1, 2, SHARE)]),
-        ]
-        assert used(quotas, remote_use(reported)) == {(ANYBODY, SHARE): wanted}
+    reported = [
+        ("b", [use_of(ANYBODY, (None, "x"), 7.5, 3, SHARE)]),
+        ("c", [use_of(ANYBODY, (None, "x"), 0.5, 2, SHARE)]),
+    ]
+    assert used(quotas, remote_use(reported)) == {(ANYBODY, SHARE): (own_use + 8.0, 5, "")}
 
 
-def test_connection_rates_of_addresses_are_those_of_the_busiest_gateway() -> None:
+def ip_uses(remote: RemoteUse, quotas: ConnectionQuotas | None = None) -> dict[Entity, tuple[float, str]]:
+    found = ip_rule_use([quotas or ConnectionQuotas()], BASE_MS, remote)
+    return {
+        use.entity: (use.observed, use.gateway) for use in found if use and isinstance(use.entity, Entity)
+    }
+
+
+def test_connection_rates_of_an_address_are_added_up_and_the_busiest_address_counts() -> None:
+    rule, quotas = Entity(ip=DEFAULT), ConnectionQuotas()
+    quotas.set_ip_rate(DEFAULT, 100)
+    for address, count in (("10.0.0.1", 20), ("10.0.0.2", 30)):
+        for _ in range(count):
+            connect_from(quotas, quotas.add_listener("PLAINTEXT"), address, BASE_MS)
+    here = ip_uses({}, quotas)[rule][0]
+    reported = [
+        ("b", [use_of(rule, ("10.0.0.1", None), 9.0, key=IP_RATE)]),
+        ("c", [use_of(rule, ("10.0.0.1", None), 8.0, key=IP_RATE), use_of(rule, ("10.0.0.3", None), 1.0)]),
+    ]
+    assert ip_uses(remote_use(reported), quotas) == {rule: (pytest.approx(here * 2 / 3 + 17), "")}
+    assert ip_uses(remote_use(reported)) == {rule: (17.0, "")}
+
+
+def test_a_gateway_of_an_earlier_version_reports_the_busiest_address_of_a_rule() -> None:
     rule = Entity(ip="10.0.0.1")
     found = remote_use([("b", [use_of(rule, (None, None), 7.5, key=IP_RATE)])])
-    assert [use for use in ip_rule_use([ConnectionQuotas()], BASE_MS, found) if use] == [
-        RuleUse(rule, IP_RATE, 7.5, 0, gateway="b")
-    ]
+    assert ip_uses(found) == {rule: (7.5, "b")}

@@ -46,13 +46,8 @@ def order_of(row: AddressRow) -> tuple[int, int]:
 
 
 def _used(row: AddressRow) -> float | None:
-    rate = _rate(row)
+    rate = row.rate
     return None if rate is None or row.bound is None else rate / row.bound
-
-
-def _rate(row: AddressRow) -> float | None:
-    """Return the highest value of any server and gateway, because a limit applies to each separately."""
-    return max((use.rate for use in row.all_uses), default=None)
 
 
 def _total(row: AddressRow, figure: Callable[[AddressUse], int]) -> int | None:
@@ -67,7 +62,7 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
     sort_key=order_of,
     sorts={
         "limit": lambda row: row.limit,
-        "rate": _rate,
+        "rate": lambda row: row.rate,
         "used": _used,
         "connections": lambda row: _total(row, lambda use: use.connections),
         "accepted": lambda row: _total(row, lambda use: use.accepted),
@@ -185,14 +180,14 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
     before = next((row.bound for row in rows if row.address == address), default)
     bound = value if value is not None or address is None else default
     governed = [
-        row.all_uses
+        row
         for row in rows
         if row.all_uses and (row.address == address if address is not None else row.limit is None)
     ]
     return AddressReach(
         len(governed),
-        sum(bound is not None and any(use.rate > bound for use in uses) for uses in governed),
-        sum(use.connections for uses in governed for use in uses),
+        sum(bound is not None and (row.rate or 0.0) > bound for row in governed),
+        sum(use.connections for row in governed for use in row.all_uses),
         before,
         bound,
     )

@@ -93,7 +93,7 @@ ROUTES: Final = (
     Route(
         "GET /api/v1/gateway-shares",
         "listGatewayShares",
-        "Each gateway's demand and share of each limit, per second.",
+        "Each gateway's demand and share of each limit, per second or in connections.",
         shares,
         {200: ResponseSpec("A page of shares", SHARE_PAGE), 404: _NONE},
         query=page_query(SHARES),

@@ -46,9 +46,8 @@ class QuotaConfig:
         "Where each client quota holds, for `weir gateway`: `broker`: at each upstream broker by itself, "
         "through one gateway, as Kafka's own quotas do; `gateway`: at all upstream brokers together, through "
         "one gateway; `cluster`: through all gateways of the cluster, which share each quota and have the "
-        "same rules ([quotas.md](quotas.md#where-a-limit-holds)). With `cluster`, request percentages hold "
-        "at each gateway; connection quotas always do. A broker of `weir serve` is always by itself, "
-        "whatever is set."
+        "same rules ([quotas.md](quotas.md#where-a-limit-holds)). Connection quotas hold at each gateway, "
+        "with `cluster` for all of them. A broker of `weir serve` is always by itself, whatever is set."
     )
     callback_class: str = Setting("client.quota.callback.class", "", CLASS, null_default=True).described(
         "A Python class, `package.module:Class`, that replaces the rules: it decides which clients share a "

@@ -117,6 +117,14 @@ class AddressRow(msgspec.Struct, frozen=True):
         """Return its use here and at the other gateways."""
         return self.uses + self.elsewhere
 
+    @property
+    def rate(self) -> float | None:
+        """Return its connections per second: the most on one server here, whose limits are separate, and
+        those at other gateways, which share the limit.
+        """
+        here = max((use.rate for use in self.uses), default=0.0)
+        return here + sum(use.rate for use in self.elsewhere) if self.all_uses else None
+
 
 class ConnectionLimitRow(msgspec.Struct, frozen=True):
     """The connections of one listener of a socket server, or of all (`listener` empty): number, rate, and

@@ -4,6 +4,7 @@ The limits of quota.scope=cluster:
 
     report    a gateway's report to the others, once a second, on each limit that its clients use
     division  measures what clients use and wait for, and divides a limit by that
+    connections  one gateway's parts of the limits on connections
     table     the shares of all gateways, as they follow from the log of reports
     member    one gateway: makes its reports, and gives its quotas their shares
     task      writes and reads the reports and summaries, once a second

@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 from broker.common.slices import Steps
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, LimitKey
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor
 
@@ -118,8 +117,7 @@ class DemandMeter:
         """
         found: dict[LimitKey, Demand] = {}
         muted: dict[LimitKey, _Muted] = {}
-        for kind in SHARED_KINDS:
-            manager = quotas.managers[kind]
+        for kind, manager in quotas.managers.items():
             if not manager.active or quotas.callback is not None:
                 continue
             counts: Counter[ClientSensor] = Counter(each.sensor for each in manager.throttled.all())
@@ -137,7 +135,7 @@ class DemandMeter:
                 if limit == UNLIMITED:
                     continue
                 total, events, elapsed_ms = sensor.rate.recent(now_ms, windows)
-                passed, waiting = _millionths(total * 1000 / elapsed_ms, limit), 0
+                passed, waiting = millionths(total * 1000 / elapsed_ms, limit), 0
                 if counts[sensor] or known is not None:
                     state = known or _Muted()
                     state.counts.append(counts[sensor])
@@ -145,9 +143,9 @@ class DemandMeter:
                         state.size = total / events
                     if any(state.counts):
                         muted[key] = state
-                        waiting = _millionths(sum(state.counts) / len(state.counts) * state.size, limit)
+                        waiting = millionths(sum(state.counts) / len(state.counts) * state.size, limit)
                     if all(state.counts):
-                        passed = _millionths(sensor.bound, limit)
+                        passed = millionths(sensor.bound, limit)
                 if waiting or passed > least:
                     found[key] = Demand(passed, waiting)
         self._muted = muted
@@ -157,5 +155,6 @@ class DemandMeter:
         return found
 
 
-def _millionths(amount: float, limit: float) -> int:
+def millionths(amount: float, limit: float) -> int:
+    """Return an amount in millionths of the limit."""
     return min(max(int(amount * WHOLE / limit), 0), MAX_AMOUNT)

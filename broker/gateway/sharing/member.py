@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.common.slices import Steps
+from broker.gateway.sharing.connections import SharedConnections
 from broker.gateway.sharing.division import Demand, DemandMeter, divide
-from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
+from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report, SharedKey, is_count
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.remote_use import SHARED_KINDS
 from broker.quotas.usage import SensorKey
 
 SETTLED: Final = 3
@@ -40,14 +40,17 @@ class SharingMember:
     """`table` has the shares of all gateways, `shares` those that this one has in force.
 
     `gateway` is this gateway's id, another one after each start. `lease_ends_ms` is None before the first
-    report has reached the log.
+    report has reached the log. Without `connections`, limits on connections are not shared.
     """
 
-    def __init__(self, gateway: str, quotas: ClientQuotas) -> None:
+    def __init__(
+        self, gateway: str, quotas: ClientQuotas, connections: SharedConnections | None = None
+    ) -> None:
         self.gateway = gateway
         self.table = ShareTable()
-        self.shares: dict[LimitKey, int] = {}
+        self.shares: dict[SharedKey, int] = {}
         self._quotas = quotas
+        self.connections = connections
         self._meter = DemandMeter()
         self._number = 0
         self._received = 0
@@ -55,11 +58,18 @@ class SharingMember:
         self.lease_ends_ms: int | None = None
         self.has_expired = False
         self._in_force: dict[QuotaKind, tuple[Mapping[SensorKey, float], float]] = {}
+        if connections is not None:
+            connections.join(self)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this gateway and the others know each other."""
+        return self._number >= SETTLED
 
     @property
     def other_share(self) -> int:
         """The share of every limit that is not in `shares`: the whole if no other gateway is there."""
-        if self._number >= SETTLED and not self.has_others and not self.has_expired:
+        if self.is_settled and not self.has_others and not self.has_expired:
             return WHOLE
         return self._starting_share
 
@@ -75,18 +85,25 @@ class SharingMember:
         Lowers nothing if the last report was not read back: then the others' reports may be missing, too.
         """
         other, least = self.other_share, self._starting_share // UNREPORTED_PARTS
-        demands = yield from self._meter.measure(self._quotas, least, now_ms)
+        demands: dict[SharedKey, Demand] = {}
+        demands.update((yield from self._meter.measure(self._quotas, least, now_ms)).items())
+        connections = self.connections
+        if connections is not None:
+            demands.update((yield from connections.measure(least, now_ms)).items())
         is_received = self._received == self._number
         self._number += 1
         self._begun_ms = now_ms
-        lines: dict[LimitKey, Line] = {}
+        lines: dict[SharedKey, Line] = {}
         for number, (key, demand) in enumerate(demands.items()):
-            lines[key] = self._line(key, demand, self.shares.get(key, other), is_received)
+            if connections is not None and is_count(key):
+                lines[key] = connections.line(key, may_lower=is_received)
+            else:
+                lines[key] = self._line(key, demand, self.shares.get(key, other), is_received)
             if number % 32 == 31:
                 yield
         self.shares = {key: line.share for key, line in lines.items()}
         yield from self.enforce(now_ms)
-        return Report(self.gateway, self._number, lines)
+        return Report(self.gateway, self._number, lines, has_connections=connections is not None)
 
     def written(self) -> None:
         """Keep the shares for LEASE_MS from the beginning of the last report: it has reached the log."""
@@ -120,7 +137,7 @@ class SharingMember:
             if is_last:
                 share = division.shares[name]
             if division.total > WHOLE:
-                share = min(share, self._part(division, division.lines[name]))
+                share = min(share, self._least_share(key, division))
             self.shares[key] = share
 
     def enforce(self, now_ms: int) -> Steps[None]:
@@ -129,27 +146,36 @@ class SharingMember:
         if self.has_expired:
             self._give_up_shares()
         other = self.other_share / WHOLE
-        wanted: dict[QuotaKind, dict[SensorKey, float]] = {kind: {} for kind in SHARED_KINDS}
+        wanted: dict[QuotaKind, dict[SensorKey, float]] = {kind: {} for kind in self._quotas.managers}
         for key, share in self.shares.items():
-            wanted[key.kind][key.user, key.client_id] = share / WHOLE
+            if isinstance(key, LimitKey):
+                wanted[key.kind][key.user, key.client_id] = share / WHOLE
         for kind, shares in wanted.items():
             if self._in_force.get(kind) != (shares, other):
                 self._in_force[kind] = shares, other
                 yield from self._quotas.managers[kind].set_shares(shares, other, now_ms)
+        if self.connections is not None:
+            yield from self.connections.enforce(now_ms)
 
     def _give_up_shares(self) -> None:
         """Keep as much as a gateway that has just begun: the others may have taken its shares."""
         most = self._starting_share
         self.shares = {key: min(share, most) for key, share in self.shares.items()}
 
-    def _line(self, key: LimitKey, demand: Demand, share: int, may_lower: bool) -> Line:
+    def _least_share(self, key: SharedKey, division: Division) -> int:
+        """Return what this gateway keeps of a limit whose shares are too large together."""
+        if self.connections is not None and is_count(key):
+            return self.connections.least_share(key)
+        return self._part(division, division.lines[self.gateway])
+
+    def _line(self, key: SharedKey, demand: Demand, share: int, may_lower: bool) -> Line:
         """Return the line of a limit of which this gateway has `share` in force."""
         division = self.table.divisions.get(key)
         part = self._part(division, demand)
         is_full = division is not None and division.total > WHOLE
         if may_lower and (share - part > share // TOLERATED or is_full):
             share = min(share, part)
-        return Line(demand.passed, demand.waiting, share, part if self._number >= SETTLED else share)
+        return Line(demand.passed, demand.waiting, share, part if self.is_settled else share)
 
     def _part(self, division: Division | None, demand: Demand | Line) -> int:
         demands = (

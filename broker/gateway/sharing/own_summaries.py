@@ -16,15 +16,14 @@ from broker.controller.rows.quotas import ClientUsage
 from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.client_summary import MAX_ADDRESSES, MAX_CLIENTS, MAX_HISTORIES, ClientSummary
 from broker.gateway.sharing.summary import MAX_CHANNELS, MAX_USES, Summary
-from broker.metrics.rate import CounterRate
+from broker.metrics.rate import INT_MAX, CounterRate
 from broker.network.clock import TrioClock
 from broker.network.server_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.accounts import Account
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connection_rates import AddressStats
-from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF
 from broker.quotas.remote_use import SensorUse
@@ -103,11 +102,13 @@ class OwnSummaries:
                 clients = (sensor.user, sensor.client_id)
                 use = SensorUse(KEY_OF[kind], rule, clients, observed, throttled[sensor])
                 found.append((observed / limit, use))
-        for each in ip_rule_use(self._connections, now_ms):
-            if each is None:
+        for ips in (each.ips for each in self._connections):
+            for address, rate in list(ips.sensors.items()):
                 yield
-            elif isinstance(each.entity, Entity) and each.observed > 0:
-                found.append((1.0, SensorUse(each.key, each.entity, (None, None), each.observed)))
+                observed, limit = rate.peek(now_ms), ips.rate_for(address)
+                if observed > 0 and 0 < limit < INT_MAX:
+                    use = SensorUse(IP_RATE, ips.rule_of(address), (address, None), observed)
+                    found.append((observed / limit, use))
         return found
 
     def clients(self) -> Steps[ClientSummary]:

@@ -7,16 +7,23 @@
 Numbers are millionths of the limit: `passed` of what it allows in a second, `waiting` of the same amount. A
 gateway that stops writes "leaving": true and no limits. Gateways ignore reports of other versions and what
 they cannot read. Version 2 is `summary`'s.
+
+Before "limits" are those on connections, by their keys, each with an address or user and the same numbers.
+Gateways that do not know them skip them, and are none of those that share them:
+
+    "connections": {"max.connections.per.user": [["alice", 250000, 90000, 333333, 350000]]}
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeGuard
 
 import msgspec
 
 from broker.common.slices import Steps
+from broker.quotas.connections import CREATION_RATE, IP_RATE, PER_IP, PER_USER, USER_RATE
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.shared_connections import ConnectionKey
 
 VERSION: Final = 1
 
@@ -66,6 +73,18 @@ class LimitKey(NamedTuple):
     client_id: str | None
 
 
+COUNTS: Final = frozenset((PER_IP, PER_USER))
+"""Limits on open connections: `passed` are open, and they remain where they are."""
+
+CONNECTION_LIMITS: Final = COUNTS | {CREATION_RATE, IP_RATE, USER_RATE}
+
+SharedKey = LimitKey | ConnectionKey
+
+
+def is_count(key: SharedKey) -> TypeGuard[ConnectionKey]:
+    return isinstance(key, ConnectionKey) and key.limit in COUNTS
+
+
 class Line(NamedTuple):
     """A gateway's use of one limit in millionths: `passed` per second, and `waiting` in muted connections.
 
@@ -80,12 +99,15 @@ class Line(NamedTuple):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """`number` counts the reports of a gateway from 1. A gateway that starts again has another id."""
+    """`number` counts the reports of a gateway from 1. A gateway that starts again has another id. With
+    `has_connections` it shares limits on connections.
+    """
 
     gateway: str
     number: int
-    lines: Mapping[LimitKey, Line] = msgspec.field(default_factory=dict)
+    lines: Mapping[SharedKey, Line] = msgspec.field(default_factory=dict)
     leaving: bool = False
+    has_connections: bool = False
 
 
 class UnreadableReport(ValueError):  # noqa: N818 - describes the record
@@ -125,6 +147,7 @@ class _Outline(msgspec.Struct):
     gateway: Any = None
     number: Any = None
     leaving: Any = False
+    connections: msgspec.Raw = msgspec.Raw()
     limits: list[msgspec.Raw] | None = None
 
 
@@ -135,7 +158,11 @@ def write_report(report: Report) -> Steps[bytes]:
         found["leaving"] = True
     pieces: list[bytes] = []
     limits: list[dict[str, Any]] = []
+    connections: dict[str, list[tuple[str | int, ...]]] = {}
     for key, line in report.lines.items():
+        if isinstance(key, ConnectionKey):
+            connections.setdefault(key.limit, []).append((key.name, *line))
+            continue
         names = {"user": key.user, "client_id": key.client_id}
         given = {name: value for name, value in names.items() if value is not None}
         limits.append({"quota": key.kind.value, **given, **line._asdict()})
@@ -145,6 +172,9 @@ def write_report(report: Report) -> Steps[bytes]:
             yield
     if limits:
         pieces.append(as_json(limits)[1:-1])
+    if report.has_connections:
+        found["connections"] = connections
+        yield
     return b'%b,"limits":[%b]}' % (as_json(found)[:-1], b",".join(pieces))
 
 
@@ -158,13 +188,19 @@ def read_report(data: bytes) -> Steps[Report]:
         gateway, number, leaving, limits = found.gateway, found.number, found.leaving, found.limits
         if not isinstance(gateway, str) or not gateway or not isinstance(leaving, bool) or limits is None:
             raise UnreadableReport("no gateway")
-        lines: dict[LimitKey, Line] = {}
+        lines: dict[SharedKey, Line] = {}
+        given = bytes(found.connections)
+        connections = _CONNECTIONS.decode(given) if given else {}
+        for limit in CONNECTION_LIMITS.intersection(connections):
+            yield
+            for name, *numbers in map(msgspec.structs.astuple, connections[limit]):
+                lines[ConnectionKey(limit, name)] = Line(*numbers)
         for piece in pieces:
             for each in _LINES.decode(piece):
                 key = LimitKey(QuotaKind(each.quota), each.user, each.client_id)
                 lines[key] = Line(each.passed, each.waiting, each.share, each.wanted)
             yield
-        return Report(gateway, _amount(number, "number"), lines, leaving)
+        return Report(gateway, _amount(number, "number"), lines, leaving, bool(given))
     except UnreadableReport:
         raise
     except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
@@ -181,6 +217,15 @@ class _Limit(msgspec.Struct):
     client_id: str | None = None
 
 
+class _Connections(msgspec.Struct, array_like=True):
+    name: str
+    passed: Amount
+    waiting: Amount
+    share: Amount
+    wanted: Amount
+
+
+_CONNECTIONS: Final = msgspec.json.Decoder(dict[str, list[_Connections]])
 _LINES: Final = msgspec.json.Decoder(list[_Limit])
 
 

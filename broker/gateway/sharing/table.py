@@ -11,14 +11,17 @@ share in the table occupies; the gateway learns of it when it reads that report 
 at most what its last report says, or what the table grants for that report, and the others see the latter. A
 gateway that the table does not know, because it starts or was away, exceeds the limit by what it brings until
 the others have lowered their shares, which they do when they read its report.
+
+Of a limit on open connections, a gateway without a line has an equal part too, which the table leaves free;
+see `connections`.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from broker.common.slices import Steps
-from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
+from broker.gateway.sharing.report import WHOLE, Line, Report, SharedKey, is_count
 
 MISSED: Final = 5
 """Reports of another gateway, one a second, after which a silent gateway's shares are free."""
@@ -37,29 +40,39 @@ def starting_share(gateways: int) -> int:
     return max(WHOLE // (STARTING_PARTS * gateways), 1)
 
 
+def equal_part(gateways: int) -> int:
+    """Return what each has of a limit on open connections of which no gateway uses much."""
+    return WHOLE // max(gateways, 1)
+
+
 class Division:
-    """The gateways that use one limit: their last `lines`, the `shares` that they have at most, and the sum
-    of these, `total`.
+    """The gateways that use one limit: their last `lines`, the `shares` that they have at most, the sum of
+    these, `total`, and what passes at all of them.
     """
 
-    __slots__ = ("lines", "shares", "total")
+    __slots__ = ("lines", "passed", "shares", "total")
 
     def __init__(self) -> None:
         self.lines: dict[str, Line] = {}
         self.shares: dict[str, int] = {}
         self.total = 0
+        self.passed = 0
 
-    def put(self, gateway: str, line: Line) -> None:
-        """Take the gateway's next line, and raise its share as far as the others leave room."""
+    def put(self, gateway: str, line: Line, reserved: int = 0) -> None:
+        """Take the gateway's next line, and raise its share as far as the others and what is `reserved` for
+        those without a line leave room.
+        """
+        before = self.lines.get(gateway)
+        self.passed += line.passed - (0 if before is None else before.passed)
         others = self.total - self.shares.get(gateway, 0)
-        share = max(min(line.wanted, WHOLE - others), line.share)
+        share = max(min(line.wanted, WHOLE - others - reserved), line.share)
         self.lines[gateway] = line
         self.shares[gateway] = share
         self.total = others + share
 
     def remove(self, gateway: str) -> None:
         """Free the gateway's share."""
-        del self.lines[gateway]
+        self.passed -= self.lines.pop(gateway).passed
         self.total -= self.shares.pop(gateway)
 
 
@@ -71,7 +84,7 @@ class _Member:
     def __init__(self) -> None:
         self.number = 0
         self.positions: deque[int] = deque(maxlen=MISSED)
-        self.keys: frozenset[LimitKey] = frozenset()
+        self.keys: frozenset[SharedKey] = frozenset()
 
 
 class ShareTable:
@@ -80,8 +93,9 @@ class ShareTable:
     def __init__(self) -> None:
         # The gateway that reported longest ago first.
         self._members: OrderedDict[str, _Member] = OrderedDict()
-        self._divisions: dict[LimitKey, Division] = {}
+        self._divisions: dict[SharedKey, Division] = {}
         self._position = 0
+        self._with_connections: dict[str, None] = {}
 
     @property
     def gateways(self) -> list[str]:
@@ -92,7 +106,12 @@ class ShareTable:
         return gateway in self._members
 
     @property
-    def divisions(self) -> Mapping[LimitKey, Division]:
+    def with_connections(self) -> Collection[str]:
+        """The gateways that share limits on connections, in the order in which they joined."""
+        return self._with_connections.keys()
+
+    @property
+    def divisions(self) -> Mapping[SharedKey, Division]:
         """The limits that gateways use."""
         return self._divisions
 
@@ -116,6 +135,8 @@ class ShareTable:
         member.positions.append(self._position)
         self._members.move_to_end(name)
         self._remove(self._gone(member))
+        if report.has_connections:
+            self._with_connections.setdefault(name)
         before, member.keys = member.keys, frozenset(report.lines)
         for key in before - member.keys:
             self._drop(key, name)
@@ -125,8 +146,14 @@ class ShareTable:
             division = self._divisions.get(key)
             if division is None:
                 division = self._divisions[key] = Division()
-            division.put(name, line)
+            division.put(name, line, self._reserved(division, name) if is_count(key) else 0)
         return True
+
+    def _reserved(self, division: Division, name: str) -> int:
+        """Return the equal parts of the gateways without a line, once `name` has one."""
+        sharing = len(self._with_connections)
+        without = sharing - len(division.lines) - (name not in division.lines)
+        return max(without, 0) * equal_part(sharing)
 
     def _gone(self, member: _Member) -> list[str]:
         """Return the gateways that have missed too many reports, now that `member` has written one."""
@@ -143,11 +170,12 @@ class ShareTable:
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
             member = self._members.pop(name, None)
+            self._with_connections.pop(name, None)
             if member is not None:
                 for key in member.keys:
                     self._drop(key, name)
 
-    def _drop(self, key: LimitKey, name: str) -> None:
+    def _drop(self, key: SharedKey, name: str) -> None:
         division = self._divisions[key]
         division.remove(name)
         if not division.lines:

@@ -18,12 +18,15 @@ from broker.controller.rows.upstream import GatewayRow, GatewaySums, Incomplete,
 from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
-from broker.gateway.sharing.report import WHOLE, LimitKey
+from broker.gateway.sharing.report import WHOLE, LimitKey, SharedKey
 from broker.gateway.sharing.summary import Summary
 from broker.gateway.sharing.table import MAX_GATEWAYS
+from broker.metrics.rate import INT_MAX
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connections import IP_RATE, PER_IP
 from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
-from broker.quotas.remote_use import SHARED_KINDS, Clients, RemoteUse, remote_use
+from broker.quotas.remote_use import Clients, RemoteUse, remote_use
+from broker.quotas.shared_connections import ConnectionKey
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.upstream_views import ShareViews
 
@@ -172,11 +175,22 @@ class SharedLimits(ShareViews):
     def shares(self) -> Iterable[ShareRow]:
         """Yield the shares of all gateways in the units of their limits."""
         for key, division in self._member.table.divisions.items():
-            limit = self._quotas.managers[key.kind].bound(key.user or "", key.client_id)
+            limit = self._limit(key)
+            if limit is None:
+                continue
+            name = key.limit if isinstance(key, ConnectionKey) else KEY_OF[key.kind]
             for gateway, line in division.lines.items():
                 demand = limit * (line.passed + line.waiting) / WHOLE
                 share = limit * division.shares[gateway] / WHOLE
-                yield ShareRow(gateway, _entity(key), KEY_OF[key.kind], limit, demand, share)
+                yield ShareRow(gateway, _entity(key), name, limit, demand, share)
+
+    def _limit(self, key: SharedKey) -> float | None:
+        """Return the whole limit here; None for one on connections that this gateway does not have."""
+        if isinstance(key, LimitKey):
+            return self._quotas.managers[key.kind].bound(key.user or "", key.client_id)
+        connections = self._member.connections
+        limit = INT_MAX if connections is None else connections.limit(key)
+        return None if limit == INT_MAX else float(limit)
 
     def others(self) -> GatewaySums:
         """Return the sums of the other gateways whose summaries are known."""
@@ -236,10 +250,7 @@ class SharedLimits(ShareViews):
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:
         """Return the fraction of a limit that a gateway has, "" for this one; None if it is not known."""
-        kind = CLIENT_KEYS[key].kind
-        if kind not in SHARED_KINDS:
-            return None
-        member, shared = self._member, LimitKey(kind, *clients)
+        member, shared = self._member, LimitKey(CLIENT_KEYS[key].kind, *clients)
         if gateway:
             division = member.table.divisions.get(shared)
             share = None if division is None else division.shares.get(gateway)
@@ -268,6 +279,9 @@ class SharedLimits(ShareViews):
         return dict(sorted(self._summaries.clients(self._clock.ms()).items()))
 
 
-def _entity(key: LimitKey) -> tuple[tuple[str, str | None], ...]:
+def _entity(key: SharedKey) -> tuple[tuple[str, str | None], ...]:
+    if isinstance(key, ConnectionKey):
+        kind = "ip" if key.limit in (PER_IP, IP_RATE) else "user"
+        return ((kind, key.name),) if key.name else ()
     named = (("user", key.user), ("client-id", key.client_id))
     return tuple((kind, name) for kind, name in named if name is not None)

@@ -316,9 +316,14 @@ class ConnectionGate:
             task_status.started()
 
     async def wait(self, listener: ListenerQuota, until_ms: int) -> None:
-        """Wait until `until_ms`, and until a slot is free. (waitForConnectionSlot)"""
+        """Wait until `until_ms`, and until a slot is free; shorter if the share of a rate has grown.
+        (waitForConnectionSlot)
+        """
         while True:
-            remaining_ms = until_ms - self.clock.ms()
+            now_ms = self.clock.ms()
+            remaining_ms = until_ms - now_ms
+            if remaining_ms > 0 and (left_ms := self.quotas.left_ms(listener, now_ms)) is not None:
+                remaining_ms = min(remaining_ms, left_ms)
             if remaining_ms <= 0 and self.quotas.has_slot(listener):
                 return
             with trio.move_on_after(remaining_ms / 1000 if remaining_ms > 0 else float("inf")):

@@ -108,6 +108,7 @@ class ServerQuotas:
                 paced=settings.bandwidth_algorithm != "rate",
                 broker_wide_ip=config.automq.server_mode == "automq",
                 ipv6_prefix=config.connections.ipv6_prefix_length,
+                shared=shared and server is Server.BROKER,
             )
             for server in config.network.servers
         }

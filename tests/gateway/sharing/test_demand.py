@@ -115,14 +115,17 @@ def test_clients_without_a_limit_have_no_demand():
     assert measured.measure(0) == {}
 
 
-def test_mutations_are_measured_and_request_time_is_not():
+def test_mutations_and_request_time_are_measured():
     measured = Measured()
     quotas = measured.quotas
     quotas.apply(Entity("alice"), "controller_mutation_rate", 10, BASE_MS)
     quotas.apply(Entity("alice"), "request_percentage", 10, BASE_MS)
     quotas.mutation.quota_for("alice", "app", BASE_MS, strict=True).record(5, BASE_MS)
     quotas.request.record_handled("alice", "app", 1_000_000_000, BASE_MS)
-    assert measured.measure(0) == {LimitKey(QuotaKind.CONTROLLER_MUTATION, "alice", None): Demand(500_000, 0)}
+    assert measured.measure(0) == {
+        LimitKey(QuotaKind.CONTROLLER_MUTATION, "alice", None): Demand(500_000, 0),
+        LimitKey(QuotaKind.REQUEST, "alice", None): Demand(10_000_000, 0),
+    }
 
 
 def test_long_windows_are_measured_over_two_of_them():

@@ -6,9 +6,13 @@ import time
 import pytest
 
 from broker.common.slices import run_through
+from broker.gateway.sharing.connections import MAX_BYTES as MAX_BYTES_OF_CONNECTIONS
+from broker.gateway.sharing.connections import NUMBERS
 from broker.gateway.sharing.report import (
+    LIMITS,
     LINES_AT_ONCE,
     MAX_AMOUNT,
+    MAX_HEAD,
     MAX_PIECE,
     READ_AT_ONCE,
     LimitKey,
@@ -19,7 +23,9 @@ from broker.gateway.sharing.report import (
     write_report,
 )
 from broker.gateway.sharing.task import MAX_BYTES
+from broker.quotas.connections import PER_IP, USER_RATE
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.shared_connections import ConnectionKey
 from tests.support.machine_speed import PASS_S, slowness
 
 ALICE = LimitKey(QuotaKind.PRODUCE, "alice", None)
@@ -100,6 +106,57 @@ def test_many_limits_are_written_and_read_in_steps(count, pauses):
     data = run_through(write_report(report))
     assert run_through(read_report(data)) == report
     assert (len(list(write_report(report))), len(list(read_report(data)))) == pauses
+
+
+IP, USER = ConnectionKey(PER_IP, "10.0.0.7"), ConnectionKey(USER_RATE, "älice")
+OF_CONNECTIONS = Report("g1-5f0c", 17, {IP: Line(1, 2, 3, 4), USER: Line(5, 6, 7, 8)}, has_connections=True)
+CONNECTIONS_TEXT = (
+    '{"version":1,"gateway":"g1-5f0c","number":17,"connections":{"max.connections.per.ip":'
+    '[["10.0.0.7",1,2,3,4]],"max.connection.creation.rate.per.user":[["älice",5,6,7,8]]},"limits":[]}'
+)
+
+
+def test_limits_on_connections_are_the_documented_json():
+    assert run_through(write_report(OF_CONNECTIONS)).decode() == CONNECTIONS_TEXT
+    assert run_through(read_report(CONNECTIONS_TEXT.encode())) == OF_CONNECTIONS
+
+
+def test_a_gateway_without_them_differs_from_one_of_an_earlier_version():
+    sharing, earlier = Report("g", 1, has_connections=True), Report("g", 1)
+    assert run_through(read_report(run_through(write_report(sharing)))) == sharing
+    assert run_through(read_report(run_through(write_report(earlier)))) == earlier
+
+
+def test_limits_of_a_later_version_are_skipped():
+    text = CONNECTIONS_TEXT.replace("max.connections.per.ip", "max.connections.per.planet")
+    assert run_through(read_report(text.encode())).lines == {USER: Line(5, 6, 7, 8)}
+
+
+@pytest.mark.parametrize(
+    ("valid", "invalid"),
+    [
+        ('["10.0.0.7",1,', "[7,1,"),
+        (",1,2,3,4]", ",1,2,3]"),
+        (",1,2,3,4]", ",1,2,3,-4]"),
+        (",1,2,3,4]", f",1,2,3,{MAX_AMOUNT + 1}]"),
+        (",1,2,3,4]", ",1,2,3,0.5]"),
+        ('"connections":{', '"connections":null,"more":{'),
+    ],
+)
+def test_invalid_limits_on_connections_are_refused(valid, invalid):
+    with pytest.raises(UnreadableReport):
+        run_through(read_report(CONNECTIONS_TEXT.replace(valid, invalid).encode()))
+
+
+def test_a_gateway_of_an_earlier_version_finds_the_limits_behind_the_largest_connections():
+    """It skips what it does not know within the first MAX_HEAD bytes."""
+    names = [f"{at:04}" + "x" * 90 for at in range(MAX_BYTES_OF_CONNECTIONS // (NUMBERS + 96))]
+    numbers = Line(*[MAX_AMOUNT] * 4)
+    lines = {ConnectionKey(USER_RATE, name): numbers for name in names} | REPORT.lines
+    data = run_through(write_report(Report("g", 1, lines, has_connections=True)))
+    assert READ_AT_ONCE < len(data) < MAX_HEAD
+    assert data.find(LIMITS, 0, MAX_HEAD) > 0
+    assert run_through(read_report(data)).lines == lines
 
 
 def test_the_largest_amount_is_read():

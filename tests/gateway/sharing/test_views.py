@@ -153,3 +153,4 @@ def test_the_share_of_each_gateway_in_a_limit() -> None:
     world.member.shares[key] = WHOLE // 2
     assert share("") == 0.5
     assert world.views.share("request_percentage", (None, "app"), "two") is None
+    assert world.views.share("request_percentage", (None, "app"), "") == world.member.other_share / WHOLE

@@ -63,11 +63,11 @@ def test_what_other_gateways_count_stands_beside_it(addresses: Any, expect: Any,
     note = addresses.locator("#elsewhere")
     expect(note).to_be_hidden()
     broker.remote_shares.address_rows = [
-        use("10.0.0.7", 19.5, connections=2, max_connections=5, refused=4, gateway="g2-77aa"),
+        use("10.0.0.7", 5.5, connections=2, max_connections=5, refused=4, gateway="g2-77aa"),
         use("10.0.0.12", 1.0, connections=7, gateway="g2-77aa"),
     ]
     broker.unlisted_address_count, broker.without_report = 1, ["g3-0000"]
-    for words in ("19.5/s", "gateway g2-77aa", "3 of 5", "2 elsewhere", "4"):
+    for words in ("17.5/s", "5.5/s elsewhere", "3 of 5", "2 elsewhere", "4"):
         expect(row(addresses, "10.0.0.7")).to_contain_text(words)
     expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "watch")
     expect(row(addresses, "10.0.0.7").get_by_title("gateway g2-77aa: 2 of 5")).to_have_text("2 elsewhere")

@@ -66,6 +66,8 @@ def fill(broker: FakeBroker) -> None:
     broker.share_rows = [
         ShareRow("g1-5f0c", (("user", "alice"),), "producer_byte_rate", 1e6, 3e5, 2.5e5),
         ShareRow("g2-77aa", (("user", None),), "consumer_byte_rate", 2e6, 9e5, 1.5e6),
+        ShareRow("g2-77aa", (("user", "bob"),), "max.connections.per.user", 12.0, 8.0, 6.0),
+        ShareRow("g1-5f0c", (), "max.connection.creation.rate", 40.0, 3.0, 10.0),
     ]
     broker.connection_rows = [connection("app", upstream="kafka-1.example:9092", upstream_node=1)]
 
@@ -123,12 +125,17 @@ def test_the_gateways_and_their_shares(gateway: Watched, expect: Any, broker: Fa
         "2 gateways together: 312 connections, 16 throttled, 4 MB/s in, 6 MB/s out, 40 requests/s"
     )
     rows = opened.locator("#table tbody tr")
-    expect(rows).to_have_count(2)
+    expect(rows).to_have_count(4)
+    bob = rows.filter(has_text="bob")
+    for cell in ("8", "6 50 %", "12"):
+        expect(bob.get_by_role("cell", name=cell, exact=True)).to_be_visible()
+    for word in ("all clients", "max.connection.creation.rate", "3/s", "10/s", "40/s"):
+        expect(rows.filter(has_text="all clients")).to_contain_text(word)
     alice = rows.filter(has_text="alice")
     for word in ("g1-5f0c", "300 kB/s", "250 kB/s", "25 %", "1 MB/s"):
         expect(alice).to_contain_text(word)
     opened.get_by_label("Search").fill("g2")
-    expect(rows).to_have_count(1)
+    expect(rows).to_have_count(2)
     broker.gateway_rows = []
     expect(opened.locator("#gateways")).to_contain_text("No limits are shared")
     expect(opened.locator("#shares")).to_be_hidden()

@@ -204,7 +204,7 @@ async def test_an_address_has_its_use_at_every_gateway(http: Browserless, broker
     answer = IP_QUOTAS.check(await (await http.get(f"{PATH}?sort=rate&order=desc")).get_json())
     assert (answer["unlisted"], answer["unheard"]) == (9, ["g3"])
     rows = {item["address"]: item for item in answer["items"]}
-    # Each gateway enforces the limit alone, so the highest rate counts.
+    # All gateways share the limit, so their rates are added up.
     assert list(rows)[:2] == ["10.0.0.7", "10.0.0.9"]
     assert (rows["10.0.0.7"]["use"]["rate"], rows["10.0.0.7"]["use"]["gateway"]) == (12, "")
     (there,) = rows["10.0.0.7"]["elsewhere"]

@@ -57,7 +57,7 @@ function limitCell(row, td) {
   });
 }
 
-/** An address's use of the broker's listeners, of the controller's and of other gateways; each is counted separately. */
+/** An address's use of the broker's listeners, of the controller's, which are counted separately, and of other gateways. */
 function uses({ use, controller_use, elsewhere }) {
   return [use, controller_use, ...elsewhere].filter(Boolean);
 }
@@ -77,11 +77,12 @@ function perServer(row, figure) {
 
 function rateCell(row, td) {
   const { bound } = row;
-  const most = uses(row).reduce((one, other) => (one && one.rate >= other.rate ? one : other), null);
-  const fastest = most?.rate ?? null;
+  const elsewhere = row.elsewhere.reduce((sum, use) => sum + use.rate, 0);
+  const here = Math.max(0, row.use?.rate ?? 0, row.controller_use?.rate ?? 0);
+  const fastest = uses(row).length ? here + elsewhere : null;
   td.toggleAttribute("data-none", fastest === null);
   const shown = fastest === null ? "–" : `${digits(fastest)}/s`;
-  const where = most?.gateway ? h("span.quiet.small.where", { title: "Each gateway enforces the limit alone; this one has the highest rate" }, `gateway ${most.gateway}`) : null;
+  const where = elsewhere ? h("span.quiet.small.where", { title: "All gateways share the limit" }, `${digits(elsewhere)}/s elsewhere`) : null;
   const used = fastest !== null && bound ? fastest / bound : null;
   once(td, `${shown} ${used === null ? "" : Math.round(used * 100)} ${most?.gateway}`, () => {
     if (used === null) return where ? h("span.two", h("span", shown), where) : h("span", { class: fastest === null ? "quiet" : "" }, shown);

@@ -30,7 +30,7 @@ function atNodes(key, { bound, nodes = [] }) {
     h("p.small.apart", { data: { node: String(node) } }, h("span", nodeText(node)), h("span", `${shownRate(key, observed ?? 0, bound ?? observed ?? 0)}${wait ? `, ${milliseconds(wait)}` : ""}`)));
 }
 
-/** The use at the gateways that share the limit, the busiest first; `use` shows the sum, or the highest of a limit that each enforces alone. */
+/** The use at the gateways that share the limit, the busiest first; `use` shows the sum. */
 function atGateways(key, { bound, gateways = [], unlisted = [] }) {
   const several = gateways.some(({ gateway }) => gateway !== "");
   const shown = gateways.filter(({ throttled }) => several || throttled).sort((one, other) => other.observed - one.observed);

@@ -64,9 +64,11 @@ export function bytesPerSecond(value, binary = false) {
   return `${bytes(value, binary)}/s`;
 }
 
+const OPEN_CONNECTIONS = new Set(["max.connections.per.ip", "max.connections.per.user"]);
+
 /** A limit, or a rate compared with it, in the limit's unit. */
 export function rate(key, value, bound = value) {
-  const { unit, per } = KEYS[key] ?? { unit: "count", per: "/s" };
+  const { unit, per } = KEYS[key] ?? { unit: "count", per: OPEN_CONNECTIONS.has(key) ? "" : "/s" };
   if (unit === "bytes") return bytes(value, isBinary(bound)) + per;
   if (unit === "percent") return `${digits(value)} %`;
   return digits(value) + per;

@@ -155,7 +155,7 @@ const shares = document.getElementById("shares") && {
   rising: ["entity", "gateway"],
   none: () => empty("quotas", "No limit is in use", "A limit that a client uses is divided among the gateways."),
   columns: [
-    { label: "Rule", sort: "entity", size: "limit", whole: "bare", cell: (row, td) => once(td, JSON.stringify([row.entity, row.key]), () => h("span.two", entityChips(row.entity), h("span", row.key))) },
+    { label: "Rule", sort: "entity", size: "limit", whole: "bare", cell: (row, td) => once(td, JSON.stringify([row.entity, row.key]), () => h("span.two", Object.keys(row.entity).length ? entityChips(row.entity) : h("span", "all clients"), h("span", row.key))) },
     { label: "Gateway", sort: "gateway", size: "name", cell: (row, td) => once(td, row.gateway_id, () => h("span.name", row.gateway_id)) },
     { label: "Demand", sort: "demand", size: "rate", num: true, cell: (row, td) => setText(td, rate(row.key, row.demand, row.limit)) },
     { label: "Share", sort: "share", size: "share", num: true, cell: shareCell },
