@@ -188,7 +188,7 @@ class UpstreamConfig:
     ).described("The CA certificates as PEM text, instead of a file.")
     client_keystore_location: str = Setting("upstream.ssl.keystore.location", "", TEXT, ours=True).described(
         "A PEM file with the gateway's private key and certificate chain, for upstream brokers that verify "
-        "clients; its own certificate first."
+        "clients; its own certificate first. For `tls.key`, as for ssl.keystore.location."
     )
     client_key_password: str = Setting("upstream.ssl.key.password", "", SECRET, ours=True).described(
         "The password that decrypts the gateway's private key."
