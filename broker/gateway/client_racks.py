@@ -165,7 +165,7 @@ def _skip_topics(buffer: bytes | bytearray, at: int, end: int, size: int, *, by_
         at = first + partitions * size
         if at >= end or buffer[at]:
             return end + 1
-        if size > INT_BYTES and any(buffer[first + size - 1 : at : size]):
+        if size > INT_BYTES and partitions and any(buffer[first + size - 1 : at : size]):
             return end + 1
         at += 1
     return at
@@ -174,9 +174,9 @@ def _skip_topics(buffer: bytes | bytearray, at: int, end: int, size: int, *, by_
 def _count(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
     """Return the compact length at `at`, and where it ends. Raises IndexError, ProtocolViolation."""
     count = buffer[at]
-    at += 1
-    if count > 0x7F:
-        count, at = read_rest(buffer, at, count)
+    if 0 < count < 0x80:
+        return count - 1, at + 1
+    count, at = read_rest(buffer, at + 1, count)
     if not count:
         raise ProtocolViolation("null")
     return count - 1, at
