@@ -184,15 +184,16 @@ def list_of(
     return ConfigKind(type_, allowed, read, write, separator=separator)
 
 
-def _network(text: str) -> IPv4Network | IPv6Network:
-    network = ip_network(text)
+def network(text: str) -> IPv4Network | IPv6Network:
+    """Parse an address or a network. Raises ValueError."""
+    found = ip_network(text)
     # An IPv4 address that is mapped to IPv6 counts as the IPv4 address, so no address would be in it.
-    if isinstance(network, IPv6Network) and network.network_address.ipv4_mapped is not None:
+    if isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None:
         raise ValueError("mapped to IPv6")
-    return network
+    return found
 
 
-NETWORKS: Final = list_of(_network, "a list of addresses and networks, such as 10.0.0.7,2001:db8::/32")
+NETWORKS: Final = list_of(network, "a list of addresses and networks, such as 10.0.0.7,2001:db8::/32")
 
 
 def choices_of(*choices: str, least: int = 1) -> ConfigKind:

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from broker.config.listeners import Address
+from broker.gateway.client_racks import Rack
 from broker.gateway.routes import ForwardedRequest, Treatment
 from broker.network.connection.channel import ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED, ReadAheadChannel
@@ -66,7 +67,8 @@ class GatewayChannel(ReadAheadChannel):
     """Muted while any bit of `flags` but DRAINING is set. `node_id` is the upstream node that the client
     connected to; None on a bootstrap port. `upstream_address` is where it is forwarded to, None before.
     `login` observes logins that the upstream broker decides. `quotas` are those that its requests are charged
-    to: with quota.scope=broker those of its upstream node; see `node_scope`.
+    to: with quota.scope=broker those of its upstream node; see `node_scope`. `rack` is that of the client's
+    address.
     """
 
     __slots__ = (
@@ -76,6 +78,7 @@ class GatewayChannel(ReadAheadChannel):
         "login",
         "node_id",
         "quotas",
+        "rack",
         "upstream_address",
         "upstream_state",
     )
@@ -94,6 +97,7 @@ class GatewayChannel(ReadAheadChannel):
         self.local_request = LocalRequest.NONE
         self.upstream_state = UpstreamState.READY
         self.node_id: int | None = None
+        self.rack: Rack | None = None
         self.upstream_address: Address | None = None
         self.login: SaslObserver | None = None
         super().__init__(sock, responder, receive, connection)

@@ -16,6 +16,7 @@ from typing import Final
 
 from broker.common.errors import ProtocolViolation
 from broker.gateway.channel import GatewayChannel, LocalRequest, UpstreamState
+from broker.gateway.client_racks import MAX_BYTES, Rack, lacks_rack, with_rack
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
 from broker.gateway.internal_topics import PREFIX
 from broker.gateway.own_topics import IDS_FROM, TRANSACTIONAL_FROM, FetchTopics, ProduceTopics
@@ -120,6 +121,7 @@ class ClientReceive(Receive):
         "_local_is_partial",
         "_noted",
         "_noted_route",
+        "_rack",
         "_renews",
         "_routes",
         "_splice",
@@ -154,10 +156,12 @@ class ClientReceive(Receive):
         self._topics: FetchTopics | ProduceTopics | None = None
         self._approved = UNUSUAL
         self._approved_route: ForwardRoute | None = None
+        self._rack: Rack | None = None
 
     def attach(self, channel: GatewayChannel) -> None:
         """Receive for `channel`, once, before the first read."""
         self.channel = channel
+        self._rack = channel.rack
         channel.client = self
 
     @property
@@ -243,6 +247,10 @@ class ClientReceive(Receive):
                     return self._forward(scratch, count)
             elif forwarder.buffer.find(PREFIX, usual.size, count) >= 0:
                 return self._forward(scratch, count)
+            if self._rack is not None:
+                channel.bytes_in += count  # of what the client has sent
+                count = self._name_rack(self._rack, route, usual.size - 4, count)
+                channel.bytes_in -= count
         elif treatment is WHOLE and (
             route is not self._noted_route
             or len(self._noted) != count - 12
@@ -259,6 +267,21 @@ class ClientReceive(Receive):
             channel.set_flag(QUEUE_FULL)
         upstream.send(forwarder.beginning(count))
         return None
+
+    def _name_rack(self, rack: Rack, route: ForwardRoute, body: int, count: int) -> int:
+        """Let a usual Fetch in the first `count` bytes name its client's rack, unless it names one. Returns
+        the number of its bytes.
+        """
+        forwarder = self._forwarder
+        if not route.takes_rack or count > MAX_BYTES:
+            return count
+        if not lacks_rack(forwarder.buffer, body, count, route.version):
+            return count
+        ending = rack.ending(route.version)
+        end = count - 2 + len(ending)
+        forwarder.scratch[count - 2 : end] = ending
+        INT.pack_into(forwarder.buffer, 0, end - 4)
+        return end
 
     def _may_fetch_ours(self, route: ForwardRoute, start: int, at: int, count: int) -> bool:
         """Return whether a usual Fetch by id in the first `count` bytes may name a topic of the gateways; its
@@ -446,7 +469,7 @@ class ClientReceive(Receive):
     def _forward(self, data: memoryview, end: int) -> Frame | None:
         """Forward the requests in `data[:end]`, and keep what cannot be forwarded yet."""
         forwarder, channel, upstream = self._forwarder, self.channel, self.upstream
-        get_route, in_flight = self._routes.get, channel.in_flight
+        get_route, in_flight, rack = self._routes.get, channel.in_flight, self._rack
         now = forwarder.selector.now
         at = first = 0
         left = BURST
@@ -476,7 +499,8 @@ class ClientReceive(Receive):
                     channel.set_upstream(UpstreamState.CONNECTING)
                     forwarder.processor.open_upstream(channel)
                     break
-                if frame_end > end and (size <= SMALL_BYTES or treatment is WHOLE):
+                is_racked = rack is not None and route.takes_rack and size <= MAX_BYTES - 4
+                if frame_end > end and (size <= SMALL_BYTES or treatment is WHOLE or is_racked):
                     if size > MAX_WHOLE:
                         raise invalid_size(size, MAX_WHOLE)
                     break
@@ -549,6 +573,8 @@ class ClientReceive(Receive):
                     self._unfinished = request
                     at = end
                     break
+                if is_racked and self._send_racked(data, first, at, body, route):
+                    first = frame_end
                 at = frame_end
                 if len(in_flight) >= forwarder.max_in_flight:
                     channel.set_flag(QUEUE_FULL)
@@ -604,6 +630,19 @@ class ClientReceive(Receive):
         if begin < end:
             assert self.upstream is not None
             self.upstream.send(data[begin:end])
+
+    def _send_racked(self, data: memoryview, first: int, at: int, body: int, route: ForwardRoute) -> bool:
+        """Send the request at `at` with its client's rack, after what begins at `first`. Returns False, and
+        sends nothing, if it names a rack, or needs none.
+        """
+        assert self._rack is not None and self.upstream is not None
+        frame = bytes(data[at : at + 4 + INT.unpack_from(data, at)[0]])
+        changed = with_rack(frame, route.api_key, route.version, body - at, self._rack)
+        if changed is None:
+            return False
+        self._send(data, first, at)
+        self.upstream.send(memoryview(changed))
+        return True
 
     def _relay(self, sock: Transport) -> None:
         """Move more bytes of a large frame."""

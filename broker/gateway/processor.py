@@ -18,6 +18,7 @@ from broker.common.slices import Steps, advance
 from broker.config.listeners import Address
 from broker.gateway.api_versions import intersect
 from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
+from broker.gateway.client_racks import ClientRacks
 from broker.gateway.client_receive import ClientReceive
 from broker.gateway.forwarder import Forwarder, ForwardLimits
 from broker.gateway.internal_topics import InternalMarks, description_beginning, marked_description
@@ -93,6 +94,7 @@ class ListenerForwarding:
     backoff_seconds: Callable[[int | None, UpstreamError], float]
     by_node: QuotasByNode | None
     own_topics: OwnTopics
+    racks: ClientRacks
 
 
 class GatewayResponder(Responder):
@@ -245,6 +247,7 @@ class GatewayProcessor(Processor):
         channel = super()._channel(accepted)
         assert isinstance(channel, GatewayChannel)
         channel.node_id = self._forwarding.node_of(accepted.sock.getsockname()[1])
+        channel.rack = self._forwarding.racks.of(channel.address)
         self._newest.attach(channel)
         if self._forwarding.by_node is None:
             channel.quotas = self._forwarding.quotas

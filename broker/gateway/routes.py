@@ -16,6 +16,7 @@ from broker.api.registry import Registry
 from broker.api.requests.context import RequestContext
 from broker.common.errors import ProtocolViolation
 from broker.gateway.api_versions import STATES_NODE, Forwardable, forwardable, is_allowed, judged
+from broker.gateway.client_racks import HEARTBEATS, takes_rack
 from broker.gateway.internal_topics import internal_marks
 from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.own_topics import TRANSACTIONAL_FROM
@@ -85,8 +86,8 @@ class ForwardRoute:
     request is LOCAL only if that returns True; with `refuses_replicas`, a Fetch is if it is a replica's. A
     Produce or Fetch that is refused is answered if it has up to `max_refused` bytes: 0 in a version that the
     codec does not know. A request is a usual one if the number in the four bytes behind its client id is
-    between `usual_above` and `usual_below`; see `client_receive`. `last` is the response that was rewritten
-    last.
+    between `usual_above` and `usual_below`; see `client_receive`. One that `takes_rack` can name a
+    rack. `last` is the response that was rewritten last.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class ForwardRoute:
         collects: bool = False,
         answers: Answers | None = None,
         refuses_replicas: bool = False,
+        has_racks: bool = False,
     ) -> None:
         self.api_key = api_key
         self.version = version
@@ -125,6 +127,9 @@ class ForwardRoute:
         self.usual_above, self.usual_below = _usual_starts(treatment, version, flexible=self.flexible)
         if refuses_replicas:
             self.usual_above, self.usual_below = _CONSUMERS_FLEXIBLE if self.flexible else _CONSUMERS
+        self.takes_rack = has_racks and takes_rack(api_key, version)
+        if self.takes_rack and api_key in HEARTBEATS:
+            self.usual_above, self.usual_below = NEVER_USUAL
         self.use(metrics)
 
     def use(self, metrics: RequestMetrics) -> None:
@@ -240,7 +245,8 @@ class AskedRequest(ForwardedRequest):
 class ForwardRoutes:
     """The routes of one listener, by (API key << 16 | version). `local` are the APIs that the gateway always
     answers, `answers` those that it answers at times. With `forwards_logins`, SASL messages go upstream,
-    where the client is known; else the gateway judges what it may ask.
+    where the client is known; else the gateway judges what it may ask. With `has_racks`, clients' addresses
+    have racks.
     """
 
     def __init__(
@@ -250,11 +256,13 @@ class ForwardRoutes:
         *,
         forwards_logins: bool,
         answers: Mapping[int, AnswersVersion] = MappingProxyType({}),
+        has_racks: bool = False,
     ) -> None:
         self._local = local
         self._answers = answers
         self._metrics = metrics
         self._forwards_logins = forwards_logins
+        self._has_racks = has_racks
         self.versions_of: Forwardable = forwardable if forwards_logins else judged
         self._routes: dict[int, ForwardRoute] = {}
         self._others: deque[int] = deque()
@@ -276,6 +284,7 @@ class ForwardRoutes:
             self._metrics(_name(key), min(version, LAST_VERSION)),
             answers=answers,
             refuses_replicas=key == ApiKey.FETCH and not self._forwards_logins,
+            has_racks=self._has_racks,
         )
         if key > LAST_KEY or version > LAST_VERSION:
             if len(self._others) == MAX_OTHERS:
@@ -313,6 +322,8 @@ class ForwardRoutes:
         return Treatment.FORWARD if answers is None else Treatment.LOCAL
 
 
+NEVER_USUAL: Final = 0, 0
+
 _CONSUMERS: Final = 0x7FFF_FFFF, 1 << 32
 _CONSUMERS_FLEXIBLE: Final = 0x007F_FFFF, 1 << 24
 """The bounds of a Fetch whose replica id, behind no tagged fields in the flexible versions, is negative."""
@@ -326,7 +337,7 @@ def _usual_starts(treatment: Treatment, version: int, *, flexible: bool) -> tupl
     transactional id, they begin with acks.
     """
     if treatment is Treatment.LOCAL:
-        return 0, 0
+        return NEVER_USUAL
     if treatment is not Treatment.PRODUCE:
         return -1, 1 << 32
     if version < TRANSACTIONAL_FROM:

@@ -25,12 +25,16 @@ _DELEGATION: Final = "forwarded; DELEGATION_TOKEN_AUTH_DISABLED with `gateway.au
 _MUTATIONS: Final = "while a client has a controller mutation quota: charges it, and forwards what it allows"
 _CLIENT_METRICS: Final = "answers for client metrics with `gateway.quotas=local`, and forwards the rest"
 _OWN: Final = "refuses the topics `__weir_*`"
+_RACK: Final = (
+    "adds the rack of the client's address, with `gateway.client.racks`, when a member joins that names none"
+)
 
 NOTES: Final = {
     ApiKey.PRODUCE: f"reads `acks`, charges the produce quota; {_OWN}, before version 3 by closing the "
     "connection",
     ApiKey.FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`, before version 4 "
-    "by closing the connection; versions from 16 have addresses behind the records",
+    "by closing the connection; from version 11, with `gateway.client.racks`, adds the rack of the client's "
+    "address if the consumer names none; versions from 16 have addresses behind the records",
     ApiKey.METADATA: (
         "creates no topics of Weir, and marks those that exist as internal; leaves out brokers without an "
         "address; their partitions have no leader"
@@ -52,8 +56,11 @@ NOTES: Final = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _OWN,
     ApiKey.ELECT_LEADERS: _OWN,
     ApiKey.SHARE_FETCH: "refuses `__weir_metadata` and `__weir_shares`",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _RACK,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _RACK,
     ApiKey.STREAMS_GROUP_HEARTBEAT: (
-        "TOPIC_AUTHORIZATION_FAILED if the topology has internal topics that the client may not create"
+        "TOPIC_AUTHORIZATION_FAILED if the topology has internal topics that the client may not create; "
+        f"{_RACK}"
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "marks the topics `__weir_*` as internal",
     ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,

@@ -15,6 +15,7 @@ from broker.config.table import BrokerConfig
 from broker.controller.rows.upstream import (
     LoopbackAdvertised,
     NodeAddress,
+    RackTraffic,
     RefusedRecords,
     UpstreamCondition,
     UpstreamLatency,
@@ -46,16 +47,27 @@ LATENCIES_EVERY_MS: Final = 5_000
 """Quantiles over five minutes change slowly, and take milliseconds to compute while a reader waits."""
 
 
+Racks = tuple[str, str]
+"""The rack of a client's address and that of a node; "" for none."""
+
+
 class NodeTraffic:
-    """The connections that are forwarded to each node, and the bytes of all that ever were. A
-    `ConnectionObserver`.
+    """The connections that are forwarded to each node, and the bytes of all that ever were; the same by racks
+    if clients have them. A `ConnectionObserver`.
     """
 
-    def __init__(self, cluster: UpstreamCluster, loopback_host: Callable[[str], str]) -> None:
-        """`loopback_host` returns the loopback address that a listener advertises, or ""."""
+    def __init__(
+        self, cluster: UpstreamCluster, loopback_host: Callable[[str], str], *, has_racks: bool = False
+    ) -> None:
+        """`loopback_host` returns the loopback address that a listener advertises, or "". With `has_racks`,
+        addresses of clients have racks.
+        """
         self._cluster = cluster
         self._loopback_host = loopback_host
+        self._has_racks = has_racks
+        self._node_racks: dict[int, str] = {}
         self._ended: dict[int, tuple[int, int]] = {}
+        self._ended_by_racks: dict[Racks, tuple[int, int]] = {}
         self._warned: set[str] = set()
         self.remote_connections: Counter[str] = Counter()
         """Connections from other machines by listener, since the start."""
@@ -75,6 +87,27 @@ class NodeTraffic:
                 totals[node_id] = (count + 1, bytes_in + channel.bytes_in, bytes_out + channel.bytes_out)
         return totals
 
+    def totals_by_racks(self, channels: Collection[Channel]) -> dict[Racks, tuple[int, int, int]]:
+        """Return connections, bytes in and bytes out by racks; nothing if no address of a client has one."""
+        totals = {racks: (0, *ended) for racks, ended in self._ended_by_racks.items()}
+        if self._has_racks:
+            nodes = self.nodes()
+            for channel in channels:
+                node_id = node_of(channel, nodes)
+                if node_id is not None:
+                    racks = self._racks_of(channel, node_id)
+                    count, bytes_in, bytes_out = totals.get(racks, (0, 0, 0))
+                    totals[racks] = (count + 1, bytes_in + channel.bytes_in, bytes_out + channel.bytes_out)
+        return totals
+
+    def _racks_of(self, channel: Channel, node_id: int) -> Racks:
+        """Return the racks of a connection; of a node that has left, the one that it had."""
+        assert isinstance(channel, GatewayChannel)
+        node = self._cluster.nodes.get(node_id)
+        if node is not None:
+            self._node_racks[node_id] = node.rack or ""
+        return "" if channel.rack is None else channel.rack.name, self._node_racks.get(node_id, "")
+
     def opened(self, channel: Channel) -> None:
         """Count a client from another machine."""
         if is_loopback(channel.address):
@@ -93,9 +126,14 @@ class NodeTraffic:
     def closed(self, channel: Channel, reason: str) -> None:
         """Keep the bytes of a connection for its node."""
         node_id = node_of(channel, self.nodes())
-        if node_id is not None:
-            bytes_in, bytes_out = self._ended.get(node_id, (0, 0))
-            self._ended[node_id] = (bytes_in + channel.bytes_in, bytes_out + channel.bytes_out)
+        if node_id is None:
+            return
+        bytes_in, bytes_out = self._ended.get(node_id, (0, 0))
+        self._ended[node_id] = (bytes_in + channel.bytes_in, bytes_out + channel.bytes_out)
+        if self._has_racks:
+            racks = self._racks_of(channel, node_id)
+            bytes_in, bytes_out = self._ended_by_racks.get(racks, (0, 0))
+            self._ended_by_racks[racks] = (bytes_in + channel.bytes_in, bytes_out + channel.bytes_out)
 
     def refused(self, listener: str, address: str, rule: str, bound: float) -> None:
         pass
@@ -134,8 +172,10 @@ class UpstreamViews:
         self._server = server
         self._events = events
         self._local_apis = frozenset(local_apis)
-        self.traffic = NodeTraffic(cluster, self._loopback_host)
+        has_racks = bool(config().gateway.client_racks)
+        self.traffic = NodeTraffic(cluster, self._loopback_host, has_racks=has_racks)
         self._rates: dict[int, CounterRate] = {}
+        self._rack_rates: dict[Racks, CounterRate] = {}
         self._turns = CounterRate(clock.ns())
         self._latencies: tuple[UpstreamLatency, ...] = ()
         self._latencies_ms: int | None = None
@@ -152,7 +192,8 @@ class UpstreamViews:
     def row(self) -> UpstreamRow:
         cluster, now_ns = self._cluster, self._clock.ns()
         state, states = cluster.state, cluster.node_states
-        totals = self.traffic.totals(list(self._server.channels()))
+        channels = list(self._server.channels())
+        totals = self.traffic.totals(channels)
         known, self._rates = self._rates, {}
         nodes = []
         for node_id in cluster.nodes:
@@ -172,9 +213,17 @@ class UpstreamViews:
             latencies=self._latency_rows(),
             turn_ms=self._turn_ms(now_ns),
             loopback=self._loopback(),
+            racks=self._racks(channels, now_ns),
             unwritten=tuple(sorted(self._events.errors.items())),
             refused=self.refused(),
         )
+
+    def _racks(self, channels: Collection[Channel], now_ns: int) -> tuple[RackTraffic, ...]:
+        rows = []
+        for racks, totals in sorted(self.traffic.totals_by_racks(channels).items()):
+            rate = self._rack_rates.setdefault(racks, CounterRate(now_ns))
+            rows.append(RackTraffic(*racks, *totals, *rate.update(now_ns, totals[1:])))
+        return tuple(rows)
 
     def refused(self) -> tuple[RefusedRecords, ...]:
         now_ms, found = self._clock.ms(), []

@@ -57,6 +57,13 @@ _PEM_HEADER = re.compile(r"\A(?:\s*[A-Za-z0-9-]+:[^\n]*\n)+")
 
 _PEM_LINE: Final = 64
 
+KEY_FILE: Final = "tls.key"
+CHAIN_FILE: Final = "tls.crt"
+"""The files of a mounted Kubernetes secret of the type kubernetes.io/tls, such as cert-manager makes."""
+
+SWAPPED: Final = "..data"
+"""The link through which kubelet replaces all files of a secret at once."""
+
 
 class Pem(NamedTuple):
     """The blocks of a text in order, each complete and ended by a line break."""
@@ -104,7 +111,8 @@ class Certificates(WatchedContext):
     def adopt(self, config: TlsConfig) -> None:
         """Apply new settings. Raises ConfigError and keeps the old ones if they are invalid."""
         rules = PrincipalRules(config.principal_mapping_rules, config.key(KEY))
-        self.use((config.keystore_location, config.truststore_location), partial(server_context, config))
+        files = *key_store_files(config.keystore_location), config.truststore_location
+        self.use(files, partial(server_context, config))
         self.rules = rules
 
 
@@ -213,7 +221,7 @@ def _key_store(config: TlsConfig) -> tuple[str, str, str]:
         return config.key("ssl.keystore.key"), "(hidden)", text
     if config.keystore_location:
         key = config.key("ssl.keystore.location")
-        return key, config.keystore_location, read_store(key, config.keystore_location)
+        return key, config.keystore_location, read_key_store(key, config.keystore_location)
     raise ConfigError(
         f"listener.name.{config.listener.lower()}.ssl.keystore.location",
         "",
@@ -323,14 +331,32 @@ def _check_length(key: str, text: str) -> None:
         raise ConfigError(key, "(hidden)", f"at most {MAX_STORE_BYTES} characters of PEM")
 
 
-def read_store(key: str, name: str) -> str:
-    """Read a PEM file.
+def key_store_files(name: str) -> tuple[str, ...]:
+    """Return the files of a key store: two where the key is that of a mounted secret."""
+    return (name, str(Path(name).with_name(CHAIN_FILE))) if Path(name).name == KEY_FILE else (name,)
+
+
+def read_key_store(key: str, name: str) -> str:
+    """Read a PEM file with a private key and its chain, or both files of a mounted secret. Raises ConfigError
+    as `read_store` does.
+    """
+    if Path(name).name != KEY_FILE:
+        return read_store(key, name)
+    folder = Path(name).parent
+    if (folder / SWAPPED).is_symlink():
+        folder = Path(os.path.realpath(folder / SWAPPED))
+    text = read_store(key, name, folder / KEY_FILE)
+    return text if "-----BEGIN CERT" in text else f"{text}\n{read_store(key, name, folder / CHAIN_FILE)}"
+
+
+def read_store(key: str, name: str, path: Path | None = None) -> str:
+    """Read a PEM file: the one that is named, or the one at `path`, which stands for it.
 
     Raises ConfigError with the same text for every failure: the name may come from a client, which must not
     learn about the files of this machine. The log has the reason.
     """
     try:
-        text = read_regular(name, MAX_STORE_BYTES).decode("latin-1")
+        text = read_regular(name if path is None else str(path), MAX_STORE_BYTES).decode("latin-1")
         if "-----BEGIN " in text:
             return text
         reason = "it contains no PEM block"

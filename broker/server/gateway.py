@@ -30,6 +30,7 @@ from broker.gateway.apis.partition_counts import PartitionCounts
 from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
 from broker.gateway.apis.roles import Roles
 from broker.gateway.channel import GatewayChannel
+from broker.gateway.client_racks import ClientRacks
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
@@ -167,6 +168,7 @@ class GatewayServer(Server):
         )
         self._always_answered = self.registry.without(self._answered)
         self._routes: dict[str, ForwardRoutes] = {}
+        self._racks = ClientRacks(config.gateway.client_racks)
         self.socket_server = self._start_network()
         self.socket_server.on_renewed_metrics(self._renew_metrics)
         self.node_ports = NodePorts(
@@ -388,6 +390,7 @@ class GatewayServer(Server):
                 lambda name, version: self.socket_server.metrics.of(name, version),
                 forwards_logins=self._logs_in_upstream(listener),
                 answers=self._answered,
+                has_racks=bool(self._racks),
             )
         return ListenerForwarding(
             ForwardLimits(config.gateway.max_in_flight, config.gateway.splice_min_bytes),
@@ -405,6 +408,7 @@ class GatewayServer(Server):
             lambda node_id, error: self._backoff_of(node_id).after_s(error),
             self._by_node,
             self._own_topics,
+            self._racks,
         )
 
     def _reconsider_topics(self) -> None:

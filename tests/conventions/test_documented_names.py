@@ -180,6 +180,7 @@ OF_CLIENTS: Final = frozenset(
         "batch.size",
         "bootstrap.servers",
         "client.id",
+        "client.rack",
         "enable.metrics.push",
         "exclude.internal.topics",
         "fetch.max.wait.ms",
@@ -240,9 +241,11 @@ NO_SETTINGS: Final = re.compile(
     r"(.*\.(py|md|yaml|yml|toml|json|properties|metadata|ipynb|sh|jsonl|sqlite|txt|pem|log|set)$)"
     r"|(broker|webui|pipeline|demo|api|network|gc|copy|module|channel|quotas|rate|spark|org|net|service|weir)\."
     r"|kafka\.(authorizer|request)\.logger$|(group|share|transaction|metadata|kraft|streams)\.version$"
-    r"|upstream\.(nodes|firstPort|bootstrapServers)$"
+    r"|upstream\.(nodes|firstPort|bootstrapServers)$|tls\.secret$|tls\.key$|(tls|ca)\.crt$"
 )
-"""Files, modules, settings of Spark, of the kernel and of the chart, loggers, features."""
+"""Files, also of Kubernetes' secrets, modules, settings of Spark, of the kernel and of the chart, loggers,
+features.
+"""
 
 
 def _is_setting(key: str) -> bool:

@@ -22,8 +22,11 @@ DEFAULT: Final = re.compile(r"\$\{\w+:-([^}]*)\}")
 IMAGE_SETTINGS: Final = ROOT / "deploy" / "image" / "server.properties"
 
 
-def _document(name: str) -> dict[str, Any]:
-    text = DEFAULT.sub(r"\1", (ROOT / name).read_text(encoding="utf-8"))
+def _document(name: str, **variables: str) -> dict[str, Any]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for variable, value in variables.items():
+        text = re.sub(rf"\$\{{{variable}:-[^}}]*\}}", value, text)
+    text = DEFAULT.sub(r"\1", text)
     document: dict[str, Any] = yaml.safe_load(text)
     return document
 
@@ -222,3 +225,19 @@ def test_the_gateways_share_a_key_that_is_made_once(tmp_path: Path) -> None:
 def test_the_token_is_ignored_by_git() -> None:
     file = _document("compose.yaml")["secrets"]["weir-token"]["file"].removeprefix("./")
     assert f"/{file}" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(("name", "service"), CONSOLES)
+def test_a_balancer_can_be_named(name: str, service: str) -> None:
+    """It is before the listener of clients outside alone: what is inside connects directly."""
+    named = _document(name, WEIR_PROXY_PROTOCOL="require", WEIR_PROXY_TRUSTED="10.0.0.5,10.0.1.0/24")
+    for document, expected in (
+        (_document(name), ("none", [])),
+        (named, ("require", ["10.0.0.5/32", "10.0.1.0/24"])),
+    ):
+        network = load(IMAGE_SETTINGS, _overrides(document["services"][service]), {}).config.network
+        network.check()
+        own = network.for_listener("PLAINTEXT")
+        trusted = [str(each) for each in own.proxy_protocol_trusted_addresses]
+        assert (own.proxy_protocol, trusted) == expected
+        assert network.for_listener("INSIDE").proxy_protocol == "none"

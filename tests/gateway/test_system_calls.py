@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.gateway.test_upstream_faults import accepted
 from tests.support.fake_upstream import fake_cluster
 from tests.support.produce import PRODUCE_VERSION, produce_request_of
@@ -26,6 +27,24 @@ async def test_a_small_request_is_one_receive_and_one_send_each_way(tmp_path: Pa
                 await client.ask(request, PRODUCE_VERSION)
             with counted() as calls:
                 await client.ask(request, PRODUCE_VERSION)
+            assert {name: count for name, count in calls.items() if name != "poll"} == {
+                "recv_into": 2,
+                "send": 2,
+            }
+
+
+async def test_a_fetch_that_is_given_a_rack_is_one_receive_and_one_send_too(tmp_path: Path) -> None:
+    async with fake_cluster(1) as cluster:
+        (node,) = cluster.live
+        node.versions[ApiKey.FETCH] = (4, 17)
+        node.answers[ApiKey.FETCH] = lambda _request: FetchResponse(responses=[])
+        async with running_gateway(tmp_path, node.port, "gateway.client.racks=127.0.0.1:rack-a") as gateway:
+            client = await gateway.connect()
+            for _ in range(3):
+                await client.ask(FetchRequest(), 15)
+            with counted() as calls:
+                await client.ask(FetchRequest(), 15)
+            assert node.requests[-1].rack_id == "rack-a"
             assert {name: count for name, count in calls.items() if name != "poll"} == {
                 "recv_into": 2,
                 "send": 2,

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from trio.testing import MockClock
 
 from broker.config.listeners import Address
-from broker.controller.rows.upstream import NodeAddress, UpstreamCondition, UpstreamNodeRow
+from broker.controller.rows.upstream import NodeAddress, UpstreamCondition, UpstreamNodeRow, UpstreamRow
+from broker.gateway.channel import GatewayChannel
 from broker.gateway.upstream_views import NodeTraffic, is_loopback
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -21,6 +22,7 @@ from broker.protocol.messages.produce import ProduceResponse
 from tests.support.fake_upstream import CLUSTER_ID, FakeCluster, fake_cluster
 from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.view_rows import connection_rows
+from tests.support.wire import WireClient
 
 
 @asynccontextmanager
@@ -122,6 +124,61 @@ async def test_connections_and_bytes_of_each_node_stay_when_connections_close(
         assert [(row.bytes_in, row.bytes_out) for row in after] == [
             (row.bytes_in, row.bytes_out) for row in by_node
         ]
+
+
+async def test_bytes_by_racks_are_those_of_the_connections(tmp_path: Path, mock_clock: MockClock) -> None:
+    """Also of connections that have closed, and of a node that has left."""
+    racks = "gateway.client.racks=127.0.0.1:a,127.0.0.2:b"
+    async with serving(tmp_path, 2, racks) as (cluster, gateway):
+        cluster.live[0].rack = "a"
+        gateway.server.cluster.refresh()
+        mock_clock.autojump_threshold = 0.05
+        await until(lambda: gateway.server.node_ports.is_open("PLAINTEXT", 1))
+        await until(lambda: gateway.server.cluster.nodes[0].rack == "a")
+        clients = []
+        for source, node_id in (("127.0.0.1", 0), ("127.0.0.1", 1), ("127.0.0.2", 0), ("127.0.0.3", 0)):
+            stream = await trio.open_tcp_stream(
+                "127.0.0.1", gateway.first_port + node_id, local_address=source
+            )
+            client = WireClient(stream, "suite")
+            clients.append(client)
+            for _ in range(len(clients)):
+                await client.ask(ApiVersionsRequest("a", "1"), 3)
+
+        def row() -> UpstreamRow:
+            found = gateway.server.views.upstream
+            assert found is not None
+            return found.row()
+
+        found = row()
+        transferred = {
+            (channel.rack.name if channel.rack else "", "a" if channel.node_id == 0 else ""): (
+                1,
+                channel.bytes_in,
+                channel.bytes_out,
+            )
+            for channel in gateway.server.socket_server.channels()
+            if isinstance(channel, GatewayChannel)
+        }
+        assert sorted(transferred) == [("", "a"), ("a", ""), ("a", "a"), ("b", "a")]
+        shown = {(each.client_rack, each.node_rack): each for each in found.racks}
+        assert list(shown) == sorted(transferred)
+        for racks_of, totals in transferred.items():
+            each = shown[racks_of]
+            assert (each.connections, each.bytes_in, each.bytes_out) == totals
+        assert sum(each.bytes_out for each in found.racks) == sum(node.bytes_out for node in found.nodes)
+        await trio.sleep(30)
+        before = {(each.client_rack, each.node_rack): each for each in row().racks}
+        cluster.live.pop(0)
+        gateway.server.cluster.refresh()
+        await until(lambda: 0 not in gateway.server.cluster.nodes)
+        for client in clients:
+            await trio.aclose_forcefully(client.stream)
+        await until(lambda: not gateway.channels())
+        stopped = {"connections": 0, "bytes_in_per_s": 0.0, "bytes_out_per_s": 0.0}
+        after = {(each.client_rack, each.node_rack): replace(each, **stopped) for each in row().racks}
+        assert after == {racks_of: replace(each, **stopped) for racks_of, each in before.items()}
+        assert [each.connections for each in row().racks] == [0] * 4
 
 
 def row_node(row: Any) -> int:

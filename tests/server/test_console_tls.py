@@ -11,7 +11,8 @@ from broker.config.load import load
 from broker.config.sections import ConsoleConfig
 from broker.security.tls import parse_pem
 from broker.server import web
-from tests.support.certificates import PASSWORD, certificates
+from tests.support.certificates import PASSWORD, Identity, certificates
+from tests.support.kubelet import SecretVolume
 
 LOCATION = "console.ssl.keystore.location"
 
@@ -110,6 +111,24 @@ def test_a_certificate_that_was_replaced_is_taken_and_a_wrong_one_is_not(
     with caplog.at_level(logging.WARNING):
         assert [shown_by(context()) for _ in range(3)] == [second] * 3
     assert [record.message for record in caplog.records] == ["the console's new certificate cannot be used"]
+
+
+def test_a_mounted_secret_that_kubelet_replaces_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, now_ms = certificates(), [0]
+    monkeypatch.setattr(web, "monotonic_ms", lambda: now_ms[0])
+
+    def files(identity: Identity) -> dict[str, str]:
+        return {"tls.key": identity.key.read_text(), "tls.crt": identity.certificate.read_text()}
+
+    secret = SecretVolume(tmp_path / "tls", files(known.server))
+    context = web._encryption(settings(f"keystore.location={secret.path('tls.key')}"))
+    assert context is not None
+    for identity in (known.server, known.alice, known.server):
+        secret.write(files(identity))
+        now_ms[0] += 1_000
+        assert shown_by(context()) == ssl.PEM_cert_to_DER_cert(identity.certificate.read_text())
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])

@@ -157,7 +157,7 @@ class KafkaCluster:
     """
 
     def __init__(self, directory: Path, count: int = 1, *settings: str, libs: Path = KAFKA_LIBS) -> None:
-        """`settings` are lines of server.properties that follow our own."""
+        """`settings` are lines of server.properties that follow our own, with each node's id for `{node}`."""
         self.count = count
         ports = free_ports(count * (len(LISTENERS) + 2))
         names = (*LISTENERS, "CONTROLLER", "relay")
@@ -167,7 +167,8 @@ class KafkaCluster:
         }
         for node in self.nodes.values():
             node.properties.write_text(
-                self._properties(node, directory) + "".join(f"{s}\n" for s in settings)
+                self._properties(node, directory)
+                + "".join(f"{each}\n".replace("{node}", str(node.node_id)) for each in settings)
             )
 
     def __enter__(self) -> Self:

@@ -244,7 +244,7 @@ class ConsoleConfig:
     ssl_keystore_location: str = Setting("console.ssl.keystore.location", "", TEXT, ours=True).described(
         "A PEM file with the console's private key and certificate chain, its own certificate first. If it "
         "is set, the console serves only HTTPS with TLS 1.2 or later. The console reloads the file when it "
-        "changes."
+        "changes. For `tls.key`, as for ssl.keystore.location."
     )
     ssl_keystore_certificate_chain: str = Setting(
         "console.ssl.keystore.certificate.chain", "", SECRET, ours=True

@@ -5,7 +5,8 @@ are the keys of Kafka's own clients with that prefix.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network, IPv6Network
 from itertools import combinations
 from typing import Final
 
@@ -19,7 +20,9 @@ from broker.config.kinds import (
     integer,
     list_of,
     long,
+    network,
     one_of,
+    trimmed,
 )
 from broker.config.listeners import EVERYWHERE, Address, ListenerConfig, SecurityProtocol, read_address
 from broker.config.sections.console import ConsoleConfig
@@ -32,6 +35,9 @@ NODE_ID: Final = "$(nodeId)"
 
 _RANGE: Final = re.compile(r"([0-9]{1,5})-([0-9]{1,5})\Z")
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,63}\Z")
+
+MAX_RACK_BYTES: Final = 255
+"""The longest rack that clients are given, in UTF-8; ours. Kafka has no limit."""
 
 
 def _read_bootstrap(text: str) -> Address:
@@ -81,6 +87,45 @@ def _read_pattern(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class RackOf:
+    """The rack of the clients of one network."""
+
+    network: IPv4Network | IPv6Network
+    rack: str
+
+    def __str__(self) -> str:
+        return f"[{self.network}]:{self.rack}" if self.network.version == 6 else f"{self.network}:{self.rack}"
+
+
+def _read_rack(text: str) -> RackOf:
+    """Parse `network:rack` or `[network]:rack`. Raises ValueError."""
+    addresses, colon, rack = text.partition("]:") if text.startswith("[") else text.partition(":")
+    rack = trimmed(rack)
+    found = network(trimmed(addresses.removeprefix("[")))
+    if not colon or not rack or len(rack.encode()) > MAX_RACK_BYTES or not rack.isprintable():
+        raise ValueError("no rack")
+    if text.startswith("[") != (found.version == 6):
+        raise ValueError("an IPv6 network needs brackets, an IPv4 network has none")
+    return RackOf(found, rack)
+
+
+_RACKS: Final = list_of(
+    _read_rack,
+    "a list of network:rack, each network once and an IPv6 network in brackets, such as "
+    "10.1.0.0/16:us-east-1a,[2001:db8:1::/48]:us-east-1a; a rack has 1 to "
+    f"{MAX_RACK_BYTES} bytes, without commas",
+)
+
+
+def _read_racks(text: str) -> tuple[RackOf, ...]:
+    found: tuple[RackOf, ...] = _RACKS.read(text)
+    if len({each.network for each in found}) < len(found):
+        raise ValueError("a network has two racks")
+    return found
+
+
+RACKS: Final = replace(_RACKS, read=_read_racks)
 BOOTSTRAP: Final = list_of(
     _read_bootstrap, "a list of host:port, such as kafka-1.example:9092; a port is from 1 to 65535"
 )
@@ -143,7 +188,7 @@ class UpstreamConfig:
     ).described("The CA certificates as PEM text, instead of a file.")
     client_keystore_location: str = Setting("upstream.ssl.keystore.location", "", TEXT, ours=True).described(
         "A PEM file with the gateway's private key and certificate chain, for upstream brokers that verify "
-        "clients; its own certificate first."
+        "clients; its own certificate first. For `tls.key`, as for ssl.keystore.location."
     )
     client_key_password: str = Setting("upstream.ssl.key.password", "", SECRET, ours=True).described(
         "The password that decrypts the gateway's private key."
@@ -259,6 +304,12 @@ class GatewayConfig(ListenerSection):
     )
     cluster_keys: str = Setting("gateway.cluster.keys", "", SECRET, ours=True).described(
         "The same keys with commas between them, instead of a file."
+    )
+    client_racks: tuple[RackOf, ...] = Setting("gateway.client.racks", (), RACKS, ours=True).described(
+        "The racks of clients by their addresses. A consumer that names no rack (client.rack) is given that "
+        "of its address, so that it reads from a replica in its own rack if the brokers' "
+        "replica.selector.class is RackAwareReplicaSelector. Of several networks that contain an address, "
+        "the one with the longest prefix counts. See [gateway.md](gateway.md#racks)."
     )
     max_in_flight: int = Setting(
         "gateway.max.in.flight.requests.per.connection", 64, integer(1), "requests", ours=True

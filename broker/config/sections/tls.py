@@ -43,7 +43,8 @@ class TlsConfig(ListenerSection):
     keystore_location: str = Setting(
         "ssl.keystore.location", "", TEXT, listener_too=True, dynamic=True, per_broker=True, null_default=True
     ).described(
-        "A file with the private key and the certificate chain of the broker, its own certificate first. "
+        "A file with the private key and the certificate chain of the broker, its own certificate first; for "
+        "one named `tls.key`, the chain may be in `tls.crt` beside it, as in a Kubernetes secret. "
         "It is reloaded when it changes; new connections use the new certificate."
     )
     keystore_certificate_chain: str = Setting(

@@ -91,13 +91,27 @@ class RefusedRecords(msgspec.Struct, frozen=True):
     last_minute: int
 
 
+class RackTraffic(msgspec.Struct, frozen=True):
+    """The traffic between clients whose address has `client_rack` and nodes in `node_rack`; "" for none.
+    `connections` are open; bytes are those of requests and of responses since the start.
+    """
+
+    client_rack: str
+    node_rack: str
+    connections: int
+    bytes_in: int
+    bytes_out: int
+    bytes_in_per_s: Rate
+    bytes_out_per_s: Rate
+
+
 class UpstreamRow(msgspec.Struct, frozen=True):
     """The upstream cluster. `cluster_id` is the one that answered, `expected_id` the only one that may; both
     are "" while unknown. `controller_id` is -1 while unknown.
 
     `turn_ms` is the gateway's own part of the latency: how long a turn of its event loop takes on average,
     which is how long a ready socket waits at most; None if there was no turn. `unwritten` are the event
-    topics that cannot be written, with the reason.
+    topics that cannot be written, with the reason. `racks` is empty unless addresses of clients have racks.
     """
 
     cluster_id: str
@@ -111,6 +125,7 @@ class UpstreamRow(msgspec.Struct, frozen=True):
     latencies: tuple[UpstreamLatency, ...]
     turn_ms: Measured | None
     loopback: tuple[LoopbackAdvertised, ...] = ()
+    racks: tuple[RackTraffic, ...] = ()
     unwritten: Annotated[tuple[tuple[str, str], ...], pairs("topic", "error")] = ()
     refused: Annotated[tuple[RefusedRecords, ...], HIDDEN] = ()
 

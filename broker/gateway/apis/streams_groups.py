@@ -16,6 +16,8 @@ from broker.api.security.client_security import CREATES_TOPICS
 from broker.common.errors import ErrorCode
 from broker.gateway.apis.asking import Handle, decides, forward, in_own_task, may_name_reserved
 from broker.gateway.apis.roles import Roles
+from broker.gateway.channel import GatewayChannel
+from broker.gateway.client_racks import fill
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.metadata.image import is_reserved
 from broker.network.connection.channel import Channel
@@ -52,6 +54,8 @@ def heartbeat_handler(roles: Roles) -> Handle:
         if _is_forbidden(message, may_create=roles.of(context.connection) >= CREATES_TOPICS):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return Response(StreamsGroupHeartbeatResponse(error_code=code, error_message=DENIED, status=[]))
+        assert isinstance(context.connection, GatewayChannel)
+        fill(message, context.connection.rack)
         return in_own_task(partial(forward, context, message))
 
     return handle

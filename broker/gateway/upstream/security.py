@@ -19,7 +19,15 @@ from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.tcp import HostNames
 from broker.network.connection.tls_socket import CIPHERTEXT_BYTES
 from broker.security.client_login import ClientCredentials
-from broker.security.tls import VERSIONS, WatchedContext, load_authorities, load_chain, read_store
+from broker.security.tls import (
+    VERSIONS,
+    WatchedContext,
+    key_store_files,
+    load_authorities,
+    load_chain,
+    read_key_store,
+    read_store,
+)
 from broker.security.watched_files import CHECK_EVERY_MS, read_setting, stamps
 
 logger = logging.getLogger(__name__)
@@ -126,7 +134,7 @@ class ClientCertificates(WatchedContext):
     def __init__(self, config: UpstreamConfig) -> None:
         """Raises ConfigError."""
         super().__init__()
-        files = config.client_keystore_location, config.ssl_truststore_location
+        files = *key_store_files(config.client_keystore_location), config.ssl_truststore_location
         self.use(files, partial(client_context, config))
 
 
@@ -149,6 +157,6 @@ def client_context(config: UpstreamConfig) -> ssl.SSLContext:
     else:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if name := config.client_keystore_location:
-        text = read_store(KEYSTORE_KEY, name)
+        text = read_key_store(KEYSTORE_KEY, name)
         load_chain(context, (KEYSTORE_KEY, name), text, PASSWORD_KEY, config.client_key_password)
     return context

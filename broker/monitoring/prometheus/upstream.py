@@ -9,6 +9,7 @@ from typing import Final
 from broker.controller.rows.upstream import (
     GatewayRow,
     GatewayTraffic,
+    RackTraffic,
     UpstreamCondition,
     UpstreamNodeRow,
     UpstreamRow,
@@ -18,6 +19,8 @@ from broker.metrics.families import FamilySamples, MetricType, Sample, counter, 
 PREFIX: Final = "weir_gateway_upstream"
 
 GATEWAYS: Final = "weir_gateways"
+
+RACKS: Final = "weir_gateway_rack"
 
 
 def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
@@ -86,6 +89,11 @@ def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
         "Event topics whose records cannot be written to the upstream cluster",
         len(row.unwritten),
     )
+    if row.racks:
+        for name, about, kind, value in _OF_RACKS:
+            yield FamilySamples(
+                f"{RACKS}_{name}", about, kind, [_of_racks(each, value) for each in row.racks]
+            )
     if row.refused:
         yield counter(
             "weir_gateway_refused_records_total",
@@ -101,9 +109,34 @@ def _of_nodes(
     return FamilySamples(f"{PREFIX}_{name}", about, kind, samples)
 
 
+def _of_racks(row: RackTraffic, value: Callable[[RackTraffic], int]) -> Sample:
+    return Sample((("client_rack", row.client_rack), ("node_rack", row.node_rack)), value(row))
+
+
 def _label(node: UpstreamNodeRow) -> tuple[str, str]:
     return ("node", str(node.node_id))
 
+
+_OF_RACKS: Final[tuple[tuple[str, str, MetricType, Callable[[RackTraffic], int]], ...]] = (
+    (
+        "connections",
+        "Connections of clients with one rack to upstream nodes in one rack",
+        MetricType.GAUGE,
+        lambda each: each.connections,
+    ),
+    (
+        "bytes_in_total",
+        "Bytes of requests from clients with one rack to upstream nodes in one rack",
+        MetricType.COUNTER,
+        lambda each: each.bytes_in,
+    ),
+    (
+        "bytes_out_total",
+        "Bytes of responses to clients with one rack from upstream nodes in one rack",
+        MetricType.COUNTER,
+        lambda each: each.bytes_out,
+    ),
+)
 
 _OF_GATEWAYS: Final[tuple[tuple[str, str, MetricType, Callable[[GatewayTraffic], int]], ...]] = (
     ("connections", "Open connections of the gateway", MetricType.GAUGE, lambda each: each.connections),

@@ -3,6 +3,7 @@ stop a node start it again before they end.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -10,10 +11,16 @@ from tests.support.gateway_process import Way
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.streams import STREAMS_GROUPS
 
+RACKS: Final = (
+    "broker.rack=rack-{node}",
+    "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+"""Each node is in a rack of its own. Consumers that name no rack read from leaders."""
+
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("kafka"), 3, *STREAMS_GROUPS) as running:
+    with KafkaCluster(tmp_path_factory.mktemp("kafka"), 3, *STREAMS_GROUPS, *RACKS) as running:
         yield running
 
 

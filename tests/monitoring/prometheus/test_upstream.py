@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from broker.controller.rows.upstream import LoopbackAdvertised, NodeAddress, UpstreamCondition
+from broker.controller.rows.upstream import LoopbackAdvertised, NodeAddress, RackTraffic, UpstreamCondition
 from broker.metrics.families import render
 from broker.monitoring.prometheus.upstream import upstream_families
 from tests.monitoring.prometheus.test_page import ROW
@@ -14,6 +14,7 @@ from tests.support.running_gateway import running_gateway
 from tests.webui.rows import unreachable_upstream, upstream, upstream_node
 
 PREFIX = "weir_gateway_upstream"
+RACKS = "weir_gateway_rack"
 DOCUMENT = Path(__file__).parents[3] / "docs" / "gateway.md"
 
 
@@ -52,6 +53,20 @@ def test_a_cluster_with_a_node_that_is_away() -> None:
     assert page[f"{PREFIX}_turn_ms"].value() == 0.05
     assert page[f"{PREFIX}_loopback_remote_connections_total"].value(listener="PLAINTEXT") == 7
     assert page[f"{PREFIX}_unwritten_event_topics"].value() == 1
+
+
+def test_bytes_by_racks() -> None:
+    rows = (RackTraffic("a", "a", 3, 40, 90, 1.5, 2.5), RackTraffic("", "b", 1, 5, 7, 0.0, 0.0))
+    families = {family.name for family in upstream_families(upstream(racks=rows))}
+    names = families - {family.name for family in upstream_families(upstream())}
+    assert names == {f"{RACKS}_connections", f"{RACKS}_bytes_in_total", f"{RACKS}_bytes_out_total"}
+    documented = ROW.findall(DOCUMENT.read_text(encoding="utf-8"))
+    assert names == {name for name in documented if name.startswith(RACKS)}
+    page = parse(render(upstream_families(upstream(racks=rows))).decode())
+    for name, own, none in (("connections", 3, 1), ("bytes_in_total", 40, 5), ("bytes_out_total", 90, 7)):
+        family = page[f"{RACKS}_{name}"]
+        assert family.value(client_rack="a", node_rack="a") == own
+        assert family.value(client_rack="", node_rack="b") == none
 
 
 def test_a_cluster_that_was_never_found() -> None:

@@ -12,6 +12,7 @@ from broker.controller.rows.upstream import (
     GatewayTraffic,
     LoopbackAdvertised,
     NodeAddress,
+    RackTraffic,
     ShareRow,
     UpstreamCondition,
 )
@@ -45,6 +46,11 @@ def fill(broker: FakeBroker) -> None:
         far,
         loopback=(LoopbackAdvertised("PLAINTEXT", "localhost", 7),),
         unwritten=(("__weir_throttles", "Produce of __weir_throttles: NOT_LEADER_OR_FOLLOWER"),),
+        racks=(
+            RackTraffic("", "rack-a", 1, 10, 5_000, 0.0, 0.0),
+            RackTraffic("rack-a", "rack-a", 3, 4_000, 9_500, 1e6, 2e6),
+            RackTraffic("rack-a", "rack-b", 2, 4_000, 500, 0.0, 3e3),
+        ),
     )
     broker.gateway_rows = [
         GatewayRow("g1-5f0c", "gateway-1.example:9092", None),
@@ -103,6 +109,24 @@ def test_a_node_says_how_it_is_and_where_clients_reach_it(gateway: Watched, expe
     expect(facts).to_contain_text("NOT_LEADER_OR_FOLLOWER")
     expect(facts).to_contain_text("advertises localhost, which 7 connections from other machines cannot use")
     expect(opened.locator("#error")).to_be_hidden()
+
+
+def test_the_traffic_by_rack(gateway: Watched, expect: Any, broker: FakeBroker) -> None:
+    opened = gateway.go("/upstream")
+    rows = opened.locator("#racks tbody tr")
+    expect(rows).to_have_count(3)
+    for word in ("none", "rack-a", "unknown"):
+        expect(rows.nth(0)).to_contain_text(word)
+    for word in ("own rack", "3", "1 MB/s", "2 MB/s"):
+        expect(rows.nth(1)).to_contain_text(word)
+    for word in ("rack-b", "across racks", "3 kB/s"):
+        expect(rows.nth(2)).to_contain_text(word)
+    expect(opened.locator("#own-rack")).to_have_text(
+        "Since the start, 95 % of the bytes to clients came from their own rack"
+    )
+    assert broker.upstream_row is not None
+    broker.upstream_row = replace(broker.upstream_row, racks=())
+    expect(opened.locator("#rack-card")).to_be_hidden()
 
 
 def test_latency_upstream_and_here(gateway: Watched, expect: Any) -> None:

@@ -8,6 +8,7 @@ from broker.controller.rows.upstream import (
     GatewayRow,
     GatewaySums,
     GatewayTraffic,
+    RackTraffic,
     ShareRow,
     UpstreamCondition,
 )
@@ -61,6 +62,7 @@ async def test_the_upstream_cluster(http: Browserless, gateway: FakeBroker) -> N
         "controller_id": 1,
         "turn_ms": 0.05,
         "loopback": [{"listener": "PLAINTEXT", "address": "localhost", "remote_connections": 0}],
+        "racks": [],
         "unwritten": [],
     }
     assert [node["node_id"] for node in nodes] == [1, 2, 3]
@@ -83,6 +85,22 @@ async def test_the_upstream_cluster(http: Browserless, gateway: FakeBroker) -> N
         {"api": "FetchConsumer", "requests": 4_000, "p50_ms": 480.0, "p99_ms": 510.0, "waits": True},
         {"api": "Metadata", "requests": 12, "p50_ms": None, "p99_ms": None, "waits": False},
         {"api": "Produce", "requests": 9_000, "p50_ms": 1.5, "p99_ms": 6.25, "waits": False},
+    ]
+
+
+async def test_the_traffic_by_racks(http: Browserless, gateway: FakeBroker) -> None:
+    gateway.upstream_row = upstream(racks=(RackTraffic("a", "", 3, 4_000, 9_000, 1.5, 2.5),))
+    answer = await http.get("/api/v1/upstream", token="viewer-token")
+    assert UPSTREAM.check(await answer.json)["racks"] == [
+        {
+            "client_rack": "a",
+            "node_rack": "",
+            "connections": 3,
+            "bytes_in": 4_000,
+            "bytes_out": 9_000,
+            "bytes_in_per_s": 1.5,
+            "bytes_out_per_s": 2.5,
+        }
     ]
 
 

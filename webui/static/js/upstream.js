@@ -76,6 +76,35 @@ const latencies = new Table({
   ],
 });
 
+const racks = new Table({
+  label: "Traffic by rack",
+  keyOf: (row) => JSON.stringify([row.client_rack, row.node_rack]),
+  columns: [
+    { label: "Clients in rack", size: "name", whole: "bare", cell: (row, td) => rackCell(td, row.client_rack) },
+    { label: "Nodes in rack", size: "name", whole: "bare", cell: (row, td) => rackCell(td, row.node_rack) },
+    { label: "Way", size: "state", cell: (row, td) => setText(td, wayOf(row)) },
+    { label: "Connections", size: "count", num: true, cell: (row, td) => setText(td, group(row.connections)) },
+    { label: "In", size: "rate", num: true, cell: (row, td) => rateCell(td, row.bytes_in_per_s, row.bytes_in) },
+    { label: "Out", size: "rate", num: true, cell: (row, td) => rateCell(td, row.bytes_out_per_s, row.bytes_out) },
+  ],
+});
+
+function rackCell(td, rack) {
+  once(td, rack, () => (rack ? h("b.name", rack) : h("span.quiet", "none")));
+}
+
+function wayOf({ client_rack: client, node_rack: node }) {
+  return !client || !node ? "unknown" : client === node ? "own rack" : "across racks";
+}
+
+/** The part of the bytes to clients that comes from their own rack, where both racks are known. */
+function ownRack(rows) {
+  const known = rows.filter((row) => wayOf(row) !== "unknown");
+  const sum = (some) => some.reduce((total, row) => total + row.bytes_out, 0);
+  const all = sum(known);
+  return all ? `Since the start, ${percent(sum(known.filter((row) => wayOf(row) === "own rack")) / all)} of the bytes to clients came from their own rack` : "";
+}
+
 const gateways = new Table({
   label: "Gateways of the upstream cluster",
   keyOf: (row) => row.gateway_id,
@@ -139,6 +168,9 @@ function show({ upstream, gateways: known }) {
   if (!upstream) return;
   showCluster(upstream);
   fill("nodes", nodes, upstream.nodes, NO_NODES);
+  document.getElementById("rack-card").hidden = upstream.racks.length === 0;
+  racks.show(upstream.racks);
+  setText(document.getElementById("own-rack"), ownRack(upstream.racks));
   setText(document.getElementById("turn"), upstream.turn_ms === null ? "The gateway is idle." : `Here, a turn of the event loop takes ${quantile(upstream.turn_ms)} on average; what arrives meanwhile waits for the next one.`);
   fill("latencies", latencies, upstream.latencies.filter(({ requests }) => requests), NO_REQUESTS);
   fill("gateways", gateways, known, ALONE);
@@ -170,6 +202,7 @@ function shareCell(row, td) {
 }
 
 if (shares) {
+  replace(document.getElementById("racks"), racks.element);
   for (const id of ["nodes", "latencies", "gateways"]) replace(document.getElementById(id), skeleton(3));
   new Listing(shares).start();
 } else {

@@ -22,6 +22,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- .Values.advertisedHost | default (printf "%s.%s.svc" (include "weir.name" .) .Release.Namespace) -}}
 {{- end -}}
 
+{{/* The protocol of the listener for clients; settingsSecret may name another one. */}}
+{{- define "weir.protocol" -}}
+{{- ternary "SSL" "PLAINTEXT" (ne .Values.tls.secret "") -}}
+{{- end -}}
+
+{{/* The port that clients connect to. */}}
+{{- define "weir.port" -}}
+{{- ternary .Values.tlsRoute.port 9092 .Values.tlsRoute.enabled -}}
+{{- end -}}
+
+{{- define "weir.consoleScheme" -}}
+{{- ternary "HTTPS" "HTTP" (hasKey .Values.settings "console.ssl.keystore.location") -}}
+{{- end -}}
+
 {{/* Whether gateways share their rules, and need a key. */}}
 {{- define "weir.shares" -}}
 {{- $scope := get .Values.settings "quota.scope" -}}
