@@ -23,6 +23,7 @@ Where a newcomer looks for
     a throttle time       throttle_time finds it in a response, and raises it
     forwarded bytes       client_receive and upstream_receive; splice moves large frames inside the kernel
     the gateway's login   upstream.login; renewals schedules those that end while clients are connected
+    a client's principal  upstream.principals, where the gateway logs in upstream for it; revocations
     a client's rack       client_racks
     a client's login      logins, where the upstream broker decides it; else as at a broker
     offered versions      api_versions; `support` writes docs/gateway-protocol.md from it

@@ -66,8 +66,8 @@ KEPT_SOFTWARE: Final = 64
 KEPT_SOFTWARE_BYTES: Final = 256
 """ApiVersions requests that a processor remembers, and the largest of them."""
 
-Connect = Callable[[int | None], Awaitable[UpstreamSocket]]
-"""Opens a connection to an upstream node, or to any node. Raises UpstreamError."""
+Connect = Callable[[int | None, str], Awaitable[UpstreamSocket]]
+"""Opens a connection to an upstream node, or to any node, for a client's principal. Raises UpstreamError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ class GatewayProcessor(Processor):
         try:
             if channel.node_id is None and channel.server_name:
                 channel.node_id = self._forwarding.node_of_name(channel.server_name)
-            opened = await self._forwarding.connect(channel.node_id)
+            opened = await self._forwarding.connect(channel.node_id, channel.principal)
         except UpstreamError as error:
             await trio.sleep(self._forwarding.backoff_seconds(channel.node_id, error))
             self.selector.close_channel(channel, f"no upstream connection: {error}")
@@ -369,7 +369,7 @@ class GatewayProcessor(Processor):
         if upstream is None or address is None or upstream.credentials is None:
             raise UpstreamError(Reason.CLOSED, LOST)
         talk = UpstreamTalk(channel, own.routes, own.renewal.client_id, self._clock)
-        return await own.renewal.renew(talk, address, upstream.credentials)
+        return await own.renewal.renew(talk, address, upstream.credentials, channel.principal)
 
     def rewrite_in_slices(
         self, upstream: UpstreamReceive, request: ForwardedRequest, slices: Steps[bytes]

@@ -2,7 +2,8 @@
 ScramSaslClient)
 
 Used by the gateway, which logs in at upstream brokers. Pure. User names and passwords are not prepared
-(SASLprep), as in Kafka.
+(SASLprep), as in Kafka. A delegation token is the user of a SCRAM login with the extension `tokenauth`.
+(KIP-48; Kafka: ScramExtensions)
 """
 
 import base64
@@ -17,8 +18,14 @@ from broker.security import plain
 from broker.security.plain import PLAIN_MODULE, parse_jaas
 from broker.security.sasl import authentication_failed
 from broker.security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism, decoded
+from broker.security.sealed import Sealed
 
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+MAX_SALTS: Final = 64
+"""Salted passwords that are kept for one user; ours. Each broker has a salt of its own for a token."""
+
+_EXTENSION: Final = ",tokenauth=true"
 
 _CHALLENGE: Final = re.compile(
     r"r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[0-9]{1,9})(?:,[A-Za-z]=[^,]*)*"
@@ -29,23 +36,28 @@ _FINAL: Final = re.compile(r"v=(?P<signature>[A-Za-z0-9+/=]+)(?:,[A-Za-z]=[^,]*)
 class ClientLogin(Protocol):
     """One login: `first` returns the first message, `answer` the one after the broker's response, or None
     when the login is done. `answer` raises ApiError if the broker did not prove that it knows the password.
+    It derives a key where `derives` says so, which takes milliseconds and can be done in a thread.
     """
 
     def first(self) -> bytes: ...
+
+    def derives(self, response: bytes) -> bool: ...
 
     def answer(self, response: bytes) -> bytes | None: ...
 
 
 class ClientCredentials:
-    """A user's name and password for one mechanism. Keeps the salted password of the last login, which costs
-    milliseconds (RFC 5802, section 5.1).
+    """A user's name and password for one mechanism, or the id and the HMAC in base64 of a delegation token;
+    `owner` is then the name of its owner, whom the broker knows after the login. Keeps the salted passwords
+    of the last MAX_SALTS salts, which cost milliseconds (RFC 5802, section 5.1).
     """
 
-    def __init__(self, mechanism: str, name: str, password: str) -> None:
+    def __init__(self, mechanism: str, name: str, password: str, owner: str | None = None) -> None:
         self.mechanism = mechanism
         self.name = name
-        self._password = password
-        self._salted: tuple[bytes, int, bytes] | None = None
+        self.owner = owner
+        self._password = Sealed(password.encode())
+        self._salted: dict[tuple[bytes, int], Sealed] = {}
 
     @classmethod
     def from_jaas(cls, key: str, text: str, mechanism: str) -> "ClientCredentials":
@@ -63,18 +75,37 @@ class ClientCredentials:
             raise ConfigError(key, "(hidden)", form)
         return cls(mechanism, name, password)
 
+    def is_same_user(self, other: "ClientCredentials") -> bool:
+        """Whether a broker lets these renew a login with the others: the principal and the mechanism stay."""
+        return (self.mechanism, self.owner or self.name) == (other.mechanism, other.owner or other.name)
+
+    def equals(self, other: "ClientCredentials") -> bool:
+        """Whether user, mechanism and password are the same."""
+        return (
+            self.is_same_user(other)
+            and self.name == other.name
+            and hmac.compare_digest(self._password.open(), other._password.open())
+        )
+
     def login(self) -> ClientLogin:
         """Return a new login."""
         if self.mechanism == plain.MECHANISM:
-            return _Plain(self.name, self._password)
+            return _Plain(self.name, self._password.open().decode())
         return _Scram(MECHANISMS[self.mechanism], self)
 
+    def knows(self, salt: bytes, iterations: int) -> bool:
+        """Whether `salted_password` derives nothing."""
+        return (salt, iterations) in self._salted
+
     def salted_password(self, hash_name: str, salt: bytes, iterations: int) -> bytes:
-        known = self._salted
-        if known is None or known[:2] != (salt, iterations):
-            salted = hashlib.pbkdf2_hmac(hash_name, self._password.encode(), salt, iterations)
-            self._salted = known = (salt, iterations, salted)
-        return known[2]
+        known = self._salted.get((salt, iterations))
+        if known is not None:
+            return known.open()
+        salted = hashlib.pbkdf2_hmac(hash_name, self._password.open(), salt, iterations)
+        while len(self._salted) >= MAX_SALTS:
+            self._salted.pop(next(iter(self._salted)), None)
+        self._salted[salt, iterations] = Sealed(salted)
+        return salted
 
 
 class _Plain:
@@ -83,6 +114,9 @@ class _Plain:
 
     def first(self) -> bytes:
         return self._message
+
+    def derives(self, response: bytes) -> bool:
+        return False
 
     def answer(self, response: bytes) -> bytes | None:
         return None
@@ -94,11 +128,18 @@ class _Scram:
         self._credentials = credentials
         name = credentials.name.replace("=", "=3D").replace(",", "=2C")
         self._nonce = secrets.token_urlsafe(24)
-        self._bare = f"n={name},r={self._nonce}"
+        self._bare = f"n={name},r={self._nonce}{'' if credentials.owner is None else _EXTENSION}"
         self._signature: bytes | None = None
 
     def first(self) -> bytes:
         return f"n,,{self._bare}".encode()
+
+    def derives(self, response: bytes) -> bool:
+        found = _CHALLENGE.fullmatch(response.decode(errors="replace"))
+        if self._signature is not None or found is None:
+            return False
+        salt = decoded(found["salt"])
+        return salt is not None and not self._credentials.knows(salt, int(found["iterations"]))
 
     def answer(self, response: bytes) -> bytes | None:
         try:

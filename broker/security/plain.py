@@ -50,6 +50,10 @@ class PlainAuthenticator:
             }
         )
 
+    def has(self, listener: str, name: str) -> bool:
+        """Whether the user exists."""
+        return name in self._digests.get(listener, {})
+
     def authenticate(self, listener: str, message: bytes | bytearray | memoryview) -> str:
         """Return the user's name. Raises ApiError SASL_AUTHENTICATION_FAILED with Kafka's messages."""
         try:

@@ -20,7 +20,7 @@ from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
-from broker.config.sections.gateway import check_node_ports
+from broker.config.sections.gateway import MAP, check_node_ports
 from broker.config.table import BrokerConfig
 from broker.controller.control import Committer
 from broker.gateway.apis import api_versions
@@ -38,6 +38,7 @@ from broker.gateway.node_request_time import NodeRequestTime
 from broker.gateway.node_scope import NodeThrottling, QuotasByNode
 from broker.gateway.own_topics import OwnTopics
 from broker.gateway.processor import GatewayProcessor, ListenerForwarding
+from broker.gateway.revocations import Revocations
 from broker.gateway.routes import ForwardRoutes
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.connections import SharedConnections
@@ -50,11 +51,14 @@ from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC, Topic
 from broker.gateway.sharing.views import SharedLimits, Summaries
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.cluster import UpstreamCluster
-from broker.gateway.upstream.connect import UpstreamSocket, open_connection
+from broker.gateway.upstream.connect import UpstreamSocket, open_as, open_connection
 from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
 from broker.gateway.upstream.login import LoginRenewal
+from broker.gateway.upstream.mapped import MappedPrincipals, read_entries
+from broker.gateway.upstream.principals import OwnPrincipal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
+from broker.gateway.upstream.tokens import TokenPrincipals
 from broker.gateway.upstream_quotas import UpstreamQuotas
 from broker.gateway.upstream_views import UpstreamViews
 from broker.log.background_jobs import Flush
@@ -226,6 +230,9 @@ class GatewayServer(Server):
         if self.config.upstream.sasl_jaas_location:
             follow = partial(self._upstream_security.follow_file, self.cluster.renew_logins)
             nursery.start_soon(follow, name="upstream-credentials")
+        if not isinstance(self._principals, OwnPrincipal):
+            nursery.start_soon(self._principals.run, name="upstream-principals")
+            nursery.start_soon(self._revocations.run, name="gateway-revocations")
         if self.followed is not None:
             nursery.start_soon(self.followed.run, name="upstream-quotas")
         if self.sharing is not None:
@@ -274,7 +281,28 @@ class GatewayServer(Server):
             on_cluster_id=identity.write,
         )
         self.client = UpstreamClient(config.upstream, self._upstream_security, self.cluster)
-        self._renewal = LoginRenewal(config.upstream, self._upstream_security, self.cluster.doubt_login)
+        self._revocations = Revocations(
+            lambda: self.socket_server.selectors(),
+            lambda listener: not self._logs_in_upstream(listener),
+            lambda: self.security.plain,
+            lambda: self.control.image.scram,
+            lambda principal: self._principals.forget(principal),
+        )
+        self._principals = self._make_principals(config)
+        self._renewal = LoginRenewal(config.upstream, self._principals, self.cluster.doubt_login)
+
+    def _make_principals(self, config: BrokerConfig) -> OwnPrincipal | TokenPrincipals | MappedPrincipals:
+        """Return whom the cluster sees in the clients that log in here. Raises ConfigError."""
+        upstream, revocations = config.upstream, self._revocations
+        security, close = self._upstream_security, revocations.close
+        match config.gateway.upstream_principal:
+            case "delegation-token":
+                connected = revocations.connected
+                return TokenPrincipals(upstream, self.client, security, self.clock, connected, close)
+            case "map":
+                location = config.gateway.upstream_principal_map
+                return MappedPrincipals(location, upstream, self.clock, close)
+        return OwnPrincipal(security)
 
     def _committer(
         self, configuration: Configuration
@@ -348,20 +376,24 @@ class GatewayServer(Server):
         """Whether clients of a listener log in upstream, where they are known, and not at the gateway."""
         return self.config.gateway.for_listener(listener).authentication == UPSTREAM
 
-    async def _connect(self, listener: str, node_id: int | None) -> UpstreamSocket:
+    async def _connect(self, listener: str, node_id: int | None, principal: str) -> UpstreamSocket:
         """Open the upstream connection of a client: to a node, or on a bootstrap port to any. Raises
         UpstreamError.
         """
-        config = self.config
-        logs_in = not self._logs_in_upstream(listener)
+        upstream, security = self.config.upstream, self._upstream_security
         if self.cluster.is_refused:
             raise UpstreamError(Reason.CLUSTER, self.cluster.state.error)
         address = self.cluster.bootstrap_address() if node_id is None else self.cluster.address_of(node_id)
         if address is None:
             raise UpstreamError(Reason.NODE, f"no upstream node has the id {node_id}")
         try:
-            opened = await open_connection(address, config.upstream, self._upstream_security, login=logs_in)
+            if self._logs_in_upstream(listener):
+                opened = await open_connection(address, upstream, security, login=False)
+            else:
+                opened = await open_as(principal, address, upstream, security, self._principals)
         except UpstreamError as error:
+            if error.reason is Reason.PRINCIPAL:
+                raise
             self.cluster.refresh()
             if error.reason is Reason.CREDENTIALS:
                 self.cluster.doubt_login(address)
@@ -375,6 +407,14 @@ class GatewayServer(Server):
 
     def _backoff_of(self, node_id: int | None) -> ReconnectBackoff:
         return self._backoffs.setdefault(node_id, ReconnectBackoff(self.config.upstream))
+
+    def _backoff_s(self, node_id: int | None, error: UpstreamError) -> float:
+        """Return how long the connection of a client stays open after `error`. One that concerns a principal
+        makes no other client wait.
+        """
+        if error.reason is Reason.PRINCIPAL:
+            return self.config.upstream.metadata_max_age_ms / 1_000
+        return self._backoff_of(node_id).after_s(error)
 
     def _make_throttling(self, *arguments: Any) -> Throttling:
         self._throttling = (PipelinedThrottling if self._by_node is None else NodeThrottling)(*arguments)
@@ -405,7 +445,7 @@ class GatewayServer(Server):
             lambda: self.node_ports.version,
             self._local_versions,
             self._missing_versions(),
-            lambda node_id, error: self._backoff_of(node_id).after_s(error),
+            self._backoff_s,
             self._by_node,
             self._own_topics,
             self._racks,
@@ -441,8 +481,15 @@ class GatewayServer(Server):
 
     def _log_in_upstream_with(self, upstream: UpstreamConfig) -> None:
         """Use new credentials from now on, and find out whether the nodes accept them."""
+        self._principals.configure(upstream)
         self._upstream_security.configure(upstream)
         self.cluster.renew_logins()
+
+    def _check_upstream_login(self, upstream: UpstreamConfig) -> None:
+        """Raise ConfigError for credentials that cannot be used."""
+        check_credentials(upstream)
+        if self.config.gateway.upstream_principal == MAP:
+            read_entries(self.config.gateway.upstream_principal_map, upstream.sasl_mechanism)
 
     def _start_network(self) -> SocketServer:
         """Build the services of the handlers and the network. Binds the ports of `listeners`."""
@@ -471,7 +518,7 @@ class GatewayServer(Server):
         live.on_change(
             lambda config: config.upstream,
             lambda _old, new: self._log_in_upstream_with(new),
-            lambda _old, new: check_credentials(new),
+            lambda _old, new: self._check_upstream_login(new),
         )
 
 

@@ -7,9 +7,18 @@ import pytest
 
 from broker.common.errors import ApiError, ConfigError
 from broker.security import client_login
-from broker.security.client_login import SCRAM_MODULE, ClientCredentials
+from broker.security.client_login import MAX_SALTS, SCRAM_MODULE, ClientCredentials, ClientLogin
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.plain import PLAIN_MODULE, PlainAuthenticator
-from broker.security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
+from broker.security.scram import (
+    MAX_ITERATIONS,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    ScramLogin,
+    ScramMechanism,
+    TokenOwner,
+)
+from broker.security.sealed import Sealed
 from tests.security.test_scram import kept, login_of
 
 KEY = "upstream.sasl.jaas.config"
@@ -174,3 +183,89 @@ def test_the_login_module_must_be_the_mechanisms() -> None:
         ClientCredentials.from_jaas(
             KEY, f'{PLAIN_MODULE} required username="a" password="b";', "SCRAM-SHA-512"
         )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("token_id", ["token-1", "to,ken=1"])
+def test_a_delegation_token_logs_its_owner_in(mechanism: ScramMechanism, token_id: str) -> None:
+    tokens = DelegationTokens("the cluster's secret", [token_id])
+    owner = TokenOwner("alice", 1_000, tokens.credential(mechanism, token_id))
+    server = ScramLogin(
+        mechanism,
+        lambda _name: None,
+        lambda _name: kept(mechanism, b"nobody's"),
+        lambda name: owner if name == token_id else None,
+    )
+    password = base64.b64encode(tokens.hmac(token_id)).decode()
+    login = ClientCredentials(mechanism.name, token_id, password, "alice").login()
+    assert login.first().endswith(b",tokenauth=true")
+    proof = login.answer(server.step(login.first(), 0))
+    assert proof is not None
+    assert login.answer(server.step(proof, 0)) is None
+    assert (server.name, server.by_token) == ("alice", True)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (ClientCredentials("SCRAM-SHA-256", "token-2", "y", "alice"), True),
+        (ClientCredentials("SCRAM-SHA-256", "alice", "y"), True),
+        (ClientCredentials("SCRAM-SHA-512", "token-1", "x", "alice"), False),
+        (ClientCredentials("SCRAM-SHA-256", "token-1", "x", "bob"), False),
+        (ClientCredentials("SCRAM-SHA-256", "token-1", "x"), False),
+    ],
+)
+def test_a_login_is_renewed_for_the_same_owner(other: ClientCredentials, is_same: bool) -> None:
+    token = ClientCredentials("SCRAM-SHA-256", "token-1", "x", "alice")
+    assert token.is_same_user(other) == other.is_same_user(token) == is_same
+
+
+def challenge(login: ClientLogin, salt: bytes) -> bytes:
+    nonce = login.first().decode().partition(",r=")[2]
+    return f"r={nonce}more,s={base64.b64encode(salt).decode()},i=4096".encode()
+
+
+def test_a_key_is_derived_once_for_each_of_the_last_salts() -> None:
+    credentials = ClientCredentials("SCRAM-SHA-256", "ann", "secret")
+
+    def derives(salt: int) -> bool:
+        login = credentials.login()
+        asked = challenge(login, b"%d" % salt)
+        derived = login.derives(asked)
+        login.answer(asked)
+        assert not login.derives(asked)  # the next message needs no key
+        return derived
+
+    assert [derives(salt) for salt in range(MAX_SALTS)] == [True] * MAX_SALTS
+    assert [derives(salt) for salt in range(MAX_SALTS)] == [False] * MAX_SALTS
+    assert derives(MAX_SALTS)
+    assert [derives(salt) for salt in range(1, MAX_SALTS + 1)] == [False] * MAX_SALTS
+    assert derives(0)
+
+
+def test_a_challenge_that_is_none_needs_no_key() -> None:
+    login = ClientCredentials("SCRAM-SHA-256", "ann", "secret").login()
+    assert not login.derives(b"\xff") and not login.derives(b"r=x,s=!,i=4096")
+    assert not ClientCredentials("PLAIN", "ann", "secret").login().derives(b"")
+
+
+def test_a_password_is_sealed_in_memory() -> None:
+    credentials = ClientCredentials("SCRAM-SHA-256", "ann", "a long secret")
+    credentials.salted_password("sha256", b"salt", 4_096)
+    objects, seen = [credentials.__dict__], b""
+    while objects:
+        found = objects.pop()
+        match found:
+            case dict():
+                objects += [*found.keys(), *found.values()]
+            case tuple():
+                objects += found
+            case Sealed():
+                objects.append(found._sealed)
+            case _:
+                seen += repr(found).encode() + (found if isinstance(found, bytes) else b"")
+    assert b"a long secret" not in seen and b"ann" in seen
+    assert hashlib.pbkdf2_hmac("sha256", b"a long secret", b"salt", 4_096) not in seen
+    assert Sealed(b"a long secret").open() == b"a long secret"
+    assert repr(Sealed(b"a long secret")) == "Sealed(hidden)"
+    assert Sealed(b"x")._sealed != Sealed(b"x")._sealed

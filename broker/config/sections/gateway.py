@@ -30,6 +30,12 @@ from broker.config.sections.network import NetworkConfig
 from broker.config.setting import ListenerSection, Setting
 
 PORT_RANGE_KEY: Final = "gateway.port.range"
+
+PRINCIPAL_KEY: Final = "gateway.upstream.principal"
+MAP_KEY: Final = "gateway.upstream.principal.map.location"
+OWN: Final = "gateway"
+MAP: Final = "map"
+
 NODE_ID: Final = "$(nodeId)"
 """Kafka operators know this form of placeholder from Strimzi and Kroxylicious."""
 
@@ -274,7 +280,22 @@ class GatewayConfig(ListenerSection):
     ).described(
         "Who logs the clients of SASL listeners in. `upstream`: their SASL messages are forwarded, and the "
         "principal is the one that the upstream broker accepted. `gateway`: the gateway itself, as a broker "
-        "does, and it uses its own credentials upstream."
+        "does, and it logs in upstream for them, as gateway.upstream.principal says."
+    )
+    upstream_principal: str = Setting(
+        PRINCIPAL_KEY, OWN, one_of(OWN, "delegation-token", MAP), ours=True
+    ).described(
+        "Who the clients of listeners with gateway.authentication=gateway are at the upstream cluster. "
+        "`gateway`: all of them the gateway's own user. `delegation-token`: each its own principal, by a "
+        "delegation token that the gateway's user creates for it. `map`: each the user that "
+        f"{MAP_KEY} has for its principal. The last two need an upstream listener with SASL "
+        "([gateway.md](gateway.md#each-client-as-its-own-principal))."
+    )
+    upstream_principal_map: str = Setting(MAP_KEY, "", TEXT, ours=True).described(
+        f"With {PRINCIPAL_KEY}=map, a file in the form of `server.properties`: on each line the name of a "
+        "principal, and its login at the upstream cluster as in upstream.sasl.jaas.config, for "
+        "upstream.sasl.mechanism. The gateway reads it again when it changes; content that cannot be used is "
+        "logged, and the entries before it stay."
     )
     quotas: str = Setting("gateway.quotas", "local", one_of("local", "upstream"), ours=True).described(
         "Where client quotas and CLIENT_METRICS configurations live. `local`: the gateway answers the APIs "
@@ -328,6 +349,7 @@ class GatewayConfig(ListenerSection):
         """Check the rules between keys; `scope` is quota.scope. Raises ConfigError."""
         if not upstream.bootstrap_servers:
             raise ConfigError("upstream.bootstrap.servers", "", f"{BOOTSTRAP.allowed}, for `weir gateway`")
+        self._check_principal(upstream)
         location = "gateway.cluster.keys.location"
         has_keys = bool(self.cluster_keys_location or self.cluster_keys)
         if self.cluster_keys_location and self.cluster_keys:
@@ -342,6 +364,31 @@ class GatewayConfig(ListenerSection):
                 "protect __weir_metadata and __weir_shares instead"
             )
             raise ConfigError(location, "", allowed)
+
+    def _check_principal(self, upstream: UpstreamConfig) -> None:
+        value, location = self.upstream_principal, self.upstream_principal_map
+        if value == MAP and not location:
+            raise ConfigError(
+                MAP_KEY, "", f"a file with the credentials of principals, as {PRINCIPAL_KEY}=map is set"
+            )
+        if location and value != MAP:
+            raise ConfigError(MAP_KEY, location, f"only with {PRINCIPAL_KEY}=map")
+        if value == OWN:
+            return
+        of_listeners = [each for _, field, each in self.overrides if field == "authentication"]
+        if OWN not in (self.authentication, *of_listeners):
+            allowed = f"{OWN}, as no listener has gateway.authentication=gateway: clients log in upstream"
+            raise ConfigError(PRINCIPAL_KEY, value, allowed)
+        protocol = upstream.security_protocol
+        if not protocol.has_login:
+            allowed = (
+                f"{OWN}, as upstream.security.protocol={protocol} has no logins: {value} needs "
+                "SASL_PLAINTEXT or SASL_SSL"
+            )
+            raise ConfigError(PRINCIPAL_KEY, value, allowed)
+        if not (upstream.sasl_jaas_config or upstream.sasl_jaas_location):
+            allowed = f"{OWN} without upstream.sasl.jaas.config: the gateway itself has to log in"
+            raise ConfigError(PRINCIPAL_KEY, value, allowed)
 
 
 def check_node_ports(gateway: GatewayConfig, network: NetworkConfig, console: ConsoleConfig) -> None:

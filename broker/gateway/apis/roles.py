@@ -1,7 +1,8 @@
 """Applies the roles of clients to their requests where the gateway logs them in, as a broker does
 (`api.security.client_security`).
 
-Upstream, they all have the gateway's own credentials, so no ACL distinguishes them. Where clients log in
+Upstream, they all have the gateway's own credentials, so no ACL distinguishes them, unless
+gateway.upstream.principal gives each its own: then ACLs decide about what a role allows. Where clients log in
 upstream (gateway.authentication=upstream), the cluster's ACLs decide, and no role is asked.
 """
 

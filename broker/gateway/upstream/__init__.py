@@ -4,7 +4,8 @@ errors       UpstreamError, with a reason; when to try again
 security     TLS and credentials for upstream connections
 tcp          host names, and TCP connections to them
 frames       whole frames over a transport
-login        the gateway's own logins, at first and again
+principals   the credentials of clients' upstream connections; `mapped` and `tokens` have each client's own
+login        the gateway's logins, at first and again
 connect      opens a connection: TCP, TLS, login
 connection   one pipelined connection for the gateway's own requests
 client       requests to a node, or to any node

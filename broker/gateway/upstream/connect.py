@@ -1,5 +1,5 @@
-"""Opens a connection to an upstream broker: TCP, then TLS, then the gateway's own login. (Kafka: Selector,
-SslTransportLayer and SaslClientAuthenticator on the client's side)
+"""Opens a connection to an upstream broker: TCP, then TLS, then the gateway's own login or that of a client's
+principal. (Kafka: Selector, SslTransportLayer and SaslClientAuthenticator on the client's side)
 
 The processor of the gateway opens one connection per client connection, `upstream.connection` those of the
 gateway's own requests.
@@ -16,6 +16,7 @@ from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import FAILURES, FrameStream, as_upstream_error
 from broker.gateway.upstream.login import FrameTalk, log_in
+from broker.gateway.upstream.principals import Principals
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.gateway.upstream.tcp import open_tcp
 from broker.network.connection.receive import EndOfStream
@@ -42,11 +43,37 @@ class UpstreamSocket(msgspec.Struct, frozen=True):
     credentials: ClientCredentials | None = None
 
 
+async def open_as(
+    principal: str,
+    address: Address,
+    config: UpstreamConfig,
+    security: UpstreamSecurity,
+    principals: Principals,
+) -> UpstreamSocket:
+    """Connect to `address` with the credentials of a client's principal. Raises what `open_connection` and
+    `principals` raise. If cancelled, no socket stays open.
+    """
+    while True:
+        credentials = await principals.credentials(principal)
+        try:
+            return await open_connection(address, config, security, login=True, credentials=credentials)
+        except UpstreamError as error:
+            if error.reason is not Reason.CREDENTIALS:
+                raise
+            await principals.refused(principal, credentials, error)
+
+
 async def open_connection(
-    address: Address, config: UpstreamConfig, security: UpstreamSecurity, *, login: bool
+    address: Address,
+    config: UpstreamConfig,
+    security: UpstreamSecurity,
+    *,
+    login: bool,
+    credentials: ClientCredentials | None = None,
 ) -> UpstreamSocket:
     """Connect to `address`, whose name is resolved again; all its addresses are tried. With `login`, log in
-    with the gateway's own credentials if the upstream listener has SASL; without, the client does that.
+    with `credentials`, by default the gateway's own, if the upstream listener has SASL; without, the client
+    does that.
 
     Raises UpstreamError, after `upstream.socket.connection.setup.timeout.ms` at the latest. If cancelled, no
     socket stays open.
@@ -54,7 +81,7 @@ async def open_connection(
     timeout_ms = config.connection_setup_timeout_ms
     try:
         with trio.fail_after(timeout_ms / 1_000):
-            return await _open(address, config, security, login)
+            return await _open(address, config, security, login, credentials)
     except trio.TooSlowError:
         raise UpstreamError(
             Reason.TIMEOUT, f"{address}: the connection was not open within {timeout_ms} ms"
@@ -62,7 +89,11 @@ async def open_connection(
 
 
 async def _open(
-    address: Address, config: UpstreamConfig, security: UpstreamSecurity, login: bool
+    address: Address,
+    config: UpstreamConfig,
+    security: UpstreamSecurity,
+    login: bool,
+    credentials: ClientCredentials | None,
 ) -> UpstreamSocket:
     plain = await open_tcp(address, security.names)
     fd = plain.fileno()
@@ -72,9 +103,8 @@ async def _open(
         if config.security_protocol.is_encrypted:
             sock = await _start_tls(plain, address, security)
         lifetime_ms = 0
-        credentials = None
         if login and config.security_protocol.has_login:
-            credentials = security.credentials
+            credentials = credentials or security.credentials
             frames = FrameStream(sock, fd, MAX_LOGIN_BYTES)
             lifetime_ms = await log_in(FrameTalk(frames, config.client_id), address, credentials)
             if frames.has_buffered:

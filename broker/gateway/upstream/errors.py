@@ -11,6 +11,7 @@ class Reason(StrEnum):
     has no socket left. `CLOSED`: the connection ended before a response came. `PROTOCOL`: the response breaks
     the protocol or reports an error of the broker. `VERSION`: Weir and the broker have no common version of
     the API. `NODE`: the address of the node is unknown. `CLUSTER`: the broker belongs to another cluster.
+    `PRINCIPAL`: one client cannot be logged in as its own principal; others can.
     """
 
     DNS = "dns"
@@ -23,6 +24,7 @@ class Reason(StrEnum):
     VERSION = "version"
     NODE = "node"
     CLUSTER = "cluster"
+    PRINCIPAL = "principal"
 
 
 class UpstreamError(Exception):

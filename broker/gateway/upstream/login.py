@@ -1,4 +1,4 @@
-"""The gateway's own logins at upstream brokers. (Kafka: SaslClientAuthenticator on the client's side)
+"""The gateway's logins at upstream brokers. (Kafka: SaslClientAuthenticator on the client's side)
 
 `connect` logs in on each connection that it opens, and `renewals` again on those that clients use. A login
 sends SaslHandshake 1 and SaslAuthenticate 1, which every broker since Kafka 2.2 has, so that it needs no
@@ -16,7 +16,7 @@ from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import FAILURES, FrameStream, as_upstream_error
-from broker.gateway.upstream.security import UpstreamSecurity
+from broker.gateway.upstream.principals import Principals
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -24,6 +24,11 @@ from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHa
 from broker.security.client_login import ClientCredentials
 
 logger = logging.getLogger(__name__)
+
+_DERIVING: Final = trio.CapacityLimiter(1)
+"""Keys are derived one after the other: of thousands of users that log in at once, none takes the processor
+from all others.
+"""
 
 MAX_OFFERED: Final = 200
 """Characters of the broker's mechanisms that an error names."""
@@ -66,8 +71,12 @@ async def log_in(talk: Talk, address: Address, credentials: ClientCredentials | 
         )
         if reply.error_code:
             raise UpstreamError(Reason.CREDENTIALS, f"{address}: {_words(reply)}")
+        response = bytes(reply.auth_bytes)
         try:
-            message = login.answer(bytes(reply.auth_bytes))
+            if login.derives(response):
+                message = await trio.to_thread.run_sync(login.answer, response, limiter=_DERIVING)
+            else:
+                message = login.answer(response)
         except ApiError as error:
             raise UpstreamError(Reason.CREDENTIALS, f"{address}: {error.message}") from error
         lifetime_ms = reply.session_lifetime_ms
@@ -104,38 +113,37 @@ class FrameTalk:
 
 
 class LoginRenewal:
-    """Logs in again on the connections of all clients. `security` has the newest credentials, `client_id` is
-    that of the gateway's requests. `on_failure` is called with the address of a node that does not accept a
-    login, so that its condition is found out.
+    """Logs in again on the connections of all clients. `principals` has the newest credentials, `client_id`
+    is that of the gateway's requests. `on_failure` is called with the address of a node that does not accept
+    a login, so that its condition is found out.
     """
 
     def __init__(
-        self, config: UpstreamConfig, security: UpstreamSecurity, on_failure: Callable[[Address], None]
+        self, config: UpstreamConfig, principals: Principals, on_failure: Callable[[Address], None]
     ) -> None:
         self.client_id = config.client_id
         self._timeout_ms = config.connection_setup_timeout_ms
-        self._security = security
+        self._principals = principals
         self._on_failure = on_failure
         self._failing: set[Address] = set()
 
-    async def renew(self, talk: Talk, address: Address, before: ClientCredentials) -> int:
-        """Log in with the newest credentials on a connection that has logged in with `before`. Returns how
-        many milliseconds the login lasts; 0: for ever.
+    async def renew(self, talk: Talk, address: Address, before: ClientCredentials, principal: str) -> int:
+        """Log in with the newest credentials of a client's principal on a connection that has logged in with
+        `before`. Returns how many milliseconds the login lasts; 0: for ever.
 
-        Raises UpstreamError, after `upstream.socket.connection.setup.timeout.ms` at the latest; then the
-        connection must close. A broker refuses another user or mechanism than before, so it is not asked: a
-        new connection has them.
+        Raises UpstreamError, `upstream.socket.connection.setup.timeout.ms` after the credentials are there at
+        the latest; then the connection must close. A broker refuses another user or mechanism than before, so
+        it is not asked: a new connection has them.
         """
-        credentials = self._security.credentials
-        if credentials is None or (credentials.mechanism, credentials.name) != (
-            before.mechanism,
-            before.name,
-        ):
-            raise UpstreamError(Reason.CLOSED, f"{address}: the gateway's upstream user has changed")
+        credentials = await self._principals.credentials(principal)
+        if credentials is None or not credentials.is_same_user(before):
+            raise UpstreamError(Reason.CLOSED, f"{address}: the upstream user has changed")
         try:
             with trio.fail_after(self._timeout_ms / 1_000):
                 lifetime_ms = await log_in(talk, address, credentials)
         except UpstreamError as error:
+            if error.reason is Reason.CREDENTIALS:
+                await self._refused(address, principal, credentials, error)
             self._note(address, error)
             raise
         except trio.TooSlowError:
@@ -149,6 +157,18 @@ class LoginRenewal:
             raise failed from error
         self._note(address, None)
         return lifetime_ms
+
+    async def _refused(
+        self, address: Address, principal: str, credentials: ClientCredentials, error: UpstreamError
+    ) -> None:
+        """Find out what a refused login means. Raises UpstreamError if it says nothing about the node."""
+        try:
+            await self._principals.refused(principal, credentials, error)
+        except UpstreamError as known:
+            if known.reason is Reason.PRINCIPAL:
+                raise
+        else:
+            raise UpstreamError(Reason.CLOSED, f"{address}: the login has to begin again") from error
 
     def _note(self, address: Address, error: UpstreamError | None) -> None:
         """Log the first failure at a node, and the end of failing. A connection that closes is none."""
