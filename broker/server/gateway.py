@@ -22,7 +22,8 @@ from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
 from broker.config.sections.gateway import check_node_ports
 from broker.config.table import BrokerConfig
-from broker.controller.control import Committer
+from broker.controller.commands import DrainGateway
+from broker.controller.control import Committer, plan_drain
 from broker.gateway.apis import api_versions
 from broker.gateway.apis.api_versions import ClientsView
 from broker.gateway.apis.mutations import MutationServices
@@ -74,6 +75,7 @@ from broker.partitions.event_log import EventOrigin
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.purgatory.purgatory import Purgatory
 from broker.security.delegation_tokens import DelegationTokens
+from broker.server.gateway_processes import drain_on_signal, drain_siblings
 from broker.server.parts.control import (
     ServerMetadata,
     ServerTelemetry,
@@ -201,6 +203,7 @@ class GatewayServer(Server):
             [NAMES[entry.key] for entry in self._always_answered if entry.key != ApiKey.API_VERSIONS],
             shares,
             self._records,
+            drain=self.leaving.row,
         )
         self._make_views(self.event_topics, upstream=self.upstream_views)
         self._follow_metadata()
@@ -272,6 +275,7 @@ class GatewayServer(Server):
     def start_drain(self, nursery: TaskStarter) -> None:
         """Start the task that lets clients go when the gateway is drained."""
         nursery.start_soon(self.leaving.run, name="gateway-drain")
+        nursery.start_soon(drain_on_signal, self.leaving.begin, name="gateway-drain-signal")
 
     async def drain(self) -> None:
         """Let clients go to other gateways, and close the remaining connections."""
@@ -286,6 +290,7 @@ class GatewayServer(Server):
             config.broker.node_id,
         )
         return Drain(
+            self._id,
             self.clock,
             self.socket_server,
             self.node_ports,
@@ -532,6 +537,7 @@ class GatewayServer(Server):
     def _follow_settings(self) -> None:
         super()._follow_settings()
         live = self.control.live
+        self.control.add_planner(DrainGateway, partial(plan_drain, AllProcesses(self.leaving)))
         live.on_change(
             lambda config: config.network,
             lambda _old, new: self.node_ports.configure(new),
@@ -542,6 +548,22 @@ class GatewayServer(Server):
             lambda _old, new: self._log_in_upstream_with(new),
             lambda _old, new: check_credentials(new),
         )
+
+
+class AllProcesses:
+    """Drains this gateway, and with it those of the same parent, of which it serves the console."""
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+        self.gateway = drain.gateway
+
+    @property
+    def has_begun(self) -> bool:
+        return self._drain.has_begun
+
+    def begin(self) -> None:
+        self._drain.begin()
+        drain_siblings()
 
 
 class NothingStaged:

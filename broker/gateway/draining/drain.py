@@ -43,14 +43,15 @@ SHORTEST_PAUSE_S: Final = 0.01
 
 
 class Drain:
-    """`nodes` returns the addresses for clients of each listener, `node_ids` the present nodes, `timeout_ms`
-    gateway.drain.timeout.ms. `expects_others` says whether gateways are there whose addresses are not known
-    yet. `finish` answers what is in progress, within shutdown.drain.timeout.ms. A
-    `ConnectionObserver`.
+    """`gateway` is the gateway's id. `nodes` returns the addresses for clients of each listener, `node_ids`
+    the present nodes, `timeout_ms` gateway.drain.timeout.ms. `expects_others` says whether gateways are there
+    whose addresses are not known yet. `finish` answers what is in progress, within shutdown.drain.timeout.ms.
+    A `ConnectionObserver`.
     """
 
     def __init__(
         self,
+        gateway: str,
         clock: TrioClock,
         server: SocketServer,
         node_ports: NodePorts,
@@ -61,6 +62,7 @@ class Drain:
         timeout_ms: int,
         finish: Callable[[], Awaitable[None]],
     ) -> None:
+        self.gateway = gateway
         self.state = DrainState.SERVING
         self.finished = trio.Event()
         self._clock = clock
