@@ -156,3 +156,18 @@ def test_gateways_that_share_rules_have_a_key(
 def test_values_that_cannot_be_meant_are_refused(values: tuple[str, ...], reason: str) -> None:
     done = _template(*values)
     assert done.returncode != 0 and reason in done.stderr
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        ((), 120),
+        (GATEWAY, 180),
+        ((*GATEWAY, "settings.gateway\\.drain\\.timeout\\.ms=1000"), 121),
+        ((*GATEWAY, "settings.gateway\\.drain\\.timeout\\.ms=300001"), 421),
+    ],
+)
+def test_a_pod_may_take_as_long_as_its_drain(values: tuple[str, ...], seconds: int) -> None:
+    pod = _objects(*values)["StatefulSet"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == seconds
