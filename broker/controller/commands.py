@@ -400,6 +400,10 @@ class AclDeletion(EntryOutcome, frozen=True):
     deleted: tuple[Acl, ...] = ()
 
 
+class DrainGateway(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Role: admin. Begins the drain of this gateway, or does nothing if it has begun."""
+
+
 class CloseConnection(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     """Role: editor. Returns Outcome: RESOURCE_NOT_FOUND if it is already closed."""
 

@@ -41,6 +41,7 @@ from broker.controller.commands import (
     CreateTopics,
     DeleteAcls,
     DeleteTopics,
+    DrainGateway,
     EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -350,6 +351,27 @@ def _with_write_error(result: Any, error: ApiError) -> Any:
 
 def _refused(outcome: EntryOutcome, error: ApiError) -> EntryOutcome:
     return replace(outcome, error=error.code, message=error.message)
+
+
+class Drainable(Protocol):
+    """A gateway that can be drained. `gateway` is its id."""
+
+    gateway: str
+
+    @property
+    def has_begun(self) -> bool: ...
+
+    def begin(self) -> None:
+        """Begin the drain. Does nothing the second time."""
+
+
+def plan_drain(drained: Drainable, _command: DrainGateway, at: Situation) -> Plan[EntryOutcome]:
+    """Drain the gateway, after the audit trail has recorded who began it."""
+    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None or drained.has_begun:
+        return Plan(refusal or EntryOutcome())
+    note = Change(ChangeKind.GATEWAY, drained.gateway, "drain", "begun")
+    return Plan(EntryOutcome(), (note,), (drained.begin,))
 
 
 class OpenConnections(Protocol):

@@ -32,9 +32,12 @@ UPSTREAM: Final = 32
 """The state of the upstream connection is another than READY."""
 
 DRAINING: Final = 64
-"""The gateway stops: requests in flight are answered, then the connection closes. It mutes nothing: the
-processor knows what it still reads.
+"""The gateway stops, or it is this connection's turn in a drain: requests in flight are answered, then the
+connection closes. It mutes nothing: the processor knows what it still reads.
 """
+
+LAST: Final = 128
+"""In a drain, no more requests are read; those in flight are answered."""
 
 
 class LocalRequest(IntEnum):

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final
 
 from broker.common.errors import ProtocolViolation
-from broker.gateway.channel import GatewayChannel, LocalRequest, UpstreamState
+from broker.gateway.channel import DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_racks import MAX_BYTES, Rack, lacks_rack, with_rack
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
 from broker.gateway.internal_topics import PREFIX
@@ -176,7 +176,7 @@ class ClientReceive(Receive):
     @property
     def waits_for_memory(self) -> bool:
         """Whether this connection must not be read now, whatever has been decrypted."""
-        return bool(self.channel.flags) or self._local.waits_for_memory
+        return bool(self.channel.flags & ~DRAINING) or self._local.waits_for_memory
 
     def read(self, sock: Transport) -> Frame | None:
         """Read once and forward. Returns a request that is to be answered here, if there is one.
@@ -353,7 +353,7 @@ class ClientReceive(Receive):
         whole.
         """
         frame = self._forward(memoryview(rest), len(rest)) if rest else None
-        if frame is None and len(self._rest) == len(rest) and not self.channel.flags:
+        if frame is None and len(self._rest) == len(rest) and not self.channel.flags & ~DRAINING:
             raise EndOfStream
         return frame
 
@@ -579,7 +579,7 @@ class ClientReceive(Receive):
                 if len(in_flight) >= forwarder.max_in_flight:
                     channel.set_flag(QUEUE_FULL)
                 left -= 1
-                if channel.flags or not left:
+                if (channel.flags and channel.flags != DRAINING) or not left:
                     break
             if 4 <= end - at < SHORTEST:
                 (size,) = INT.unpack_from(data, at)
@@ -595,7 +595,7 @@ class ClientReceive(Receive):
         self._rest = bytes(data[at:end]) if at < end else b""
         if at:
             self._send(data, first, at)
-        if not left and not channel.flags:
+        if not left and not channel.flags & ~DRAINING:
             forwarder.responder.resume(channel)
         return None
 

@@ -13,7 +13,7 @@ import trio
 from broker.common.errors import ConfigError
 from broker.config.listeners import Address, ListenerConfig
 from broker.config.sections import GatewayConfig, NetworkConfig
-from broker.config.sections.gateway import NODE_ID, PortRange, range_of
+from broker.config.sections.gateway import NODE_ID, NodeAddresses, PortRange, range_of
 from broker.network.acceptor.acceptor import Acceptor
 from broker.network.listener import Listener
 from broker.network.server_factory import LOOPBACK, socket_options
@@ -26,6 +26,10 @@ MAX_ADVERTISED: Final = 10_000
 """Addresses that are remembered: more than any cluster has nodes, times listeners. Upstream brokers can name
 nodes that do not exist.
 """
+
+
+Elsewhere = Callable[[str, int], Address | None]
+"""Takes a listener and a node; returns the node's address at another gateway, None if there is none."""
 
 
 class NodePort:
@@ -62,6 +66,8 @@ class NodePorts:
         # What `advertised` has returned since the last change of ports, nodes or listeners.
         self._advertised: dict[tuple[str, int], Address | None] = {}
         self._known_settings: dict[str, tuple[ListenerConfig | None, GatewayConfig]] = {}
+        self._elsewhere: Elsewhere | None = None
+        self._are_closed = False
         self.version = 0
         """Changes with the addresses of nodes."""
 
@@ -91,7 +97,7 @@ class NodePorts:
 
     def advertised(self, listener: str, node_id: int) -> Address | None:
         """Return the advertised address of a node on a listener, or None if it has none, or another program
-        has its port.
+        has its port. From `lead_away` on it is that at another gateway, if there is one.
         """
         key = (listener, node_id)
         try:
@@ -99,7 +105,9 @@ class NodePorts:
         except KeyError:
             if node_id not in self._nodes():
                 self._on_unknown()
-            address = None if key in self._taken else self.planned(listener, node_id)
+            address = None if self._elsewhere is None else self._elsewhere(listener, node_id)
+            if address is None and key not in self._taken:
+                address = self.planned(listener, node_id)
             if len(self._advertised) < MAX_ADVERTISED:
                 self._advertised[key] = address
             return address
@@ -118,6 +126,21 @@ class NodePorts:
         port = own.port_range.port_of(node_id) if own.port_range is not None else None
         return None if port is None else Address(endpoint.advertised_host or LOOPBACK, port)
 
+    def addresses_of(self, listener: Listener) -> NodeAddresses | None:
+        """Return the planned addresses of all nodes for clients of a listener; None if there are none."""
+        endpoint, own = self._settings(listener.name)
+        if endpoint is None:
+            return None
+        if own.sni_pattern:
+            port = endpoint.advertised_port or listener.acceptor.address[1]
+            return NodeAddresses(own.sni_pattern, port, port)
+        ports = own.port_range
+        return (
+            None
+            if ports is None
+            else NodeAddresses(self.advertised_host(listener.name), ports.first, ports.last)
+        )
+
     def _settings(self, listener: str) -> tuple[ListenerConfig | None, GatewayConfig]:
         """Return the endpoint of a listener, None if it has gone, and its settings."""
         known = self._known_settings.get(listener)
@@ -130,6 +153,16 @@ class NodePorts:
     def configure(self, network: NetworkConfig) -> None:
         """Follow a change of listeners or of their advertised addresses."""
         self._network = network
+        self.update()
+
+    def close(self) -> None:
+        """Close all ports, and open none again."""
+        self._are_closed = True
+        self.update()
+
+    def lead_away(self, elsewhere: Elsewhere) -> None:
+        """Advertise the addresses that `elsewhere` returns; call `update` when they change."""
+        self._elsewhere = elsewhere
         self.update()
 
     def update(self) -> None:
@@ -154,7 +187,7 @@ class NodePorts:
         wanted: dict[tuple[str, int], tuple[Listener, int]] = {}
         for listener in self._server.listeners:
             port_range = range_of(self._config, listener.name)
-            if port_range is None or listener.ending:
+            if port_range is None or listener.ending or self._are_closed:
                 continue
             for node_id in self._nodes():
                 port = port_range.port_of(node_id)

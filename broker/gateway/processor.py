@@ -17,7 +17,7 @@ from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps, advance
 from broker.config.listeners import Address
 from broker.gateway.api_versions import intersect
-from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
+from broker.gateway.channel import BLOCKED, DRAINING, LAST, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_racks import ClientRacks
 from broker.gateway.client_receive import ClientReceive
 from broker.gateway.forwarder import Forwarder, ForwardLimits
@@ -130,29 +130,53 @@ class GatewayResponder(Responder):
         if channel.local_request is LocalRequest.IN_HAND:
             channel.set_local(LocalRequest.NONE)
         if channel.settle_mute() is MuteState.NOT_MUTED:
-            super()._after_unmute(channel)
+            if channel.flags:
+                self.close_answered(channel)
+            if channel.fd >= 0:
+                super()._after_unmute(channel)
             return
         self._continue(channel)
         self.close_answered(channel)
 
     def close_answered(self, channel: Channel) -> None:
         """In a drain, close a connection whose forwarded requests have been sent whole and answered, and from
-        which nothing more has arrived: a producer without retries would lose it. Once `polls_end`, Fetches
-        without records need no answer, and what has arrived is dropped.
+        which nothing more has arrived: a producer without retries would lose it. Once it reads no more
+        requests, what has arrived is dropped; once `polls_end`, Fetches without records need no answer.
         """
         assert isinstance(channel, GatewayChannel)
-        if self.drained is None or channel.fd < 0 or channel.client.is_within_request:
+        if channel.fd < 0 or (self.drained is None and not channel.flags & DRAINING):
+            return
+        if channel.client.is_within_request:
             return
         channel.set_flag(DRAINING)
         if channel.flags & BLOCKED:
             return
-        is_held_up = channel.flags & THROTTLED or channel.is_logging_in
-        if not self.polls_end and not is_held_up and bytes_waiting(channel):
+        drops = self.polls_end or channel.flags & (LAST | THROTTLED) or channel.is_logging_in
+        if not drops and bytes_waiting(channel):
             return
-        if self.polls_end and channel.only_polls:
+        if not channel.requests_in_flight or (self.polls_end and channel.only_polls):
             self._selector.end_channel(channel)
-        else:
-            super().close_answered(channel)
+
+    def end_between_requests(self, channel: GatewayChannel) -> None:
+        """Close one connection as `close_answered` does, before the others drain."""
+        if channel.fd >= 0:
+            channel.set_flag(DRAINING)
+            self.close_answered(channel)
+
+    def read_no_more(self, channel: GatewayChannel) -> bool:
+        """Read no more requests of such a connection, so that it closes with its last response. Returns
+        False, and changes nothing, within a request of which a part is upstream.
+        """
+        if channel.fd >= 0:
+            if channel.client.is_within_request:
+                return False
+            channel.set_flag(LAST)
+            self.close_answered(channel)
+        return True
+
+    def close_unanswered(self, channel: Channel) -> None:
+        """Close a connection at the end of a drain, whatever is in flight."""
+        self._selector.end_channel(channel)
 
     def end_polls(self) -> None:
         """In a drain, wait no longer for Fetches without records, and read no more requests."""

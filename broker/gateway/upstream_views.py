@@ -13,6 +13,7 @@ from typing import Final
 from broker.config.sections import GatewayConfig
 from broker.config.table import BrokerConfig
 from broker.controller.rows.upstream import (
+    DrainRow,
     LoopbackAdvertised,
     NodeAddress,
     RackTraffic,
@@ -161,8 +162,11 @@ class UpstreamViews:
         local_apis: Collection[str],
         shares: ShareViews | None = None,
         records: Mapping[str, Records] = MappingProxyType({}),
+        *,
+        drain: Callable[[], DrainRow],
     ) -> None:
         """`records` are those of the gateways' topics."""
+        self.drain = drain
         self.shares = shares or ShareViews()
         self._records = records
         self._clock = clock

@@ -66,6 +66,7 @@ class ChangeKind(StrEnum):
     USER_SCRAM = "user-scram"
     DELEGATION_TOKEN = "delegation-token"  # noqa: S105 - a kind, not a secret
     CONNECTION = "connection"
+    GATEWAY = "gateway"
     RECORDS = "records"
     GROUP = "group"
     TRANSACTION = "transaction"

@@ -272,7 +272,9 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case ChangeKind.ALERT_DESTINATION:
                 destinations = _with(image.alert_destinations, stamps, _alert_destination)
                 image = replace(image, alert_destinations=destinations)
-            case ChangeKind.CONNECTION | ChangeKind.RECORDS | ChangeKind.GROUP | ChangeKind.TRANSACTION:
+            case ChangeKind.CONNECTION | ChangeKind.GATEWAY:
+                pass  # for the audit trail only
+            case ChangeKind.RECORDS | ChangeKind.GROUP | ChangeKind.TRANSACTION:
                 pass  # for the audit trail only
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")

@@ -107,10 +107,14 @@ class Listener:
         while len(self.processors) > count:
             self._retire(self.processors.pop())
 
-    def end(self) -> None:
-        """Close the port at once, and the connections as `resize` does. `serve` returns after the last."""
+    def close_port(self) -> None:
+        """Accept no more connections."""
         self._accepting.cancel()
         self.acceptor.close()
+
+    def end(self) -> None:
+        """Close the port at once, and the connections as `resize` does. `serve` returns after the last."""
+        self.close_port()
         self._ended.set()
         self.resize(0)
 

@@ -128,6 +128,12 @@ class SocketServer:
         logger.info("Stopping socket server request processors")
         self._acceptor_nursery = None
 
+    def close_ports(self) -> None:
+        """Accept no more connections. Those that are open stay open."""
+        self._acceptor_nursery = None
+        for listener in self.listeners:
+            listener.close_port()
+
     async def drain(self) -> None:
         """Stop reading and wait until all requests in flight are answered. The caller sets the deadline."""
         async with trio.open_nursery() as nursery:

@@ -5,7 +5,6 @@ timers, storage. There are no stop flags: cancelling a nursery or closing a chan
 on it.
 """
 
-import logging
 from typing import Final
 
 import msgspec
@@ -30,11 +29,7 @@ from broker.server.parts.quota_usage import TASK as QUOTA_USAGE
 from broker.server.server import Server
 from broker.server.web import ConsoleStarted, start_console
 
-logger = logging.getLogger(__name__)
-
 QUOTA_EXPIRY_SECONDS: Final = 30
-RELEASE_EVERY_S: Final = 0.05
-
 CONSOLE_END_S: Final = 5.0
 """A stop waits so long for the console, which itself gives requests in hand 3 s."""
 
@@ -60,7 +55,9 @@ async def run_gateway(
     *,
     task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a gateway until `stop` is set, then drain it as `run_broker` does. Raises what that raises."""
+    """Run a gateway until `stop` is set, then drain it: for at most `gateway.drain.timeout.ms` if there is
+    another gateway for its clients, and then as `run_broker` does. Raises what that raises.
+    """
     # Imported here, because a broker needs none of it.
     from broker.server.gateway import GatewayServer
 
@@ -125,6 +122,7 @@ async def run_server(
                 server.socket_server.start_handlers(handlers)
                 async with open_supervisor() as console, open_supervisor() as processors:
                     server.socket_server.start_processors(processors)
+                    server.start_drain(processors)
                     async with open_supervisor() as acceptors:
                         await server.socket_server.start_connection_quotas(acceptors)
                         server.socket_server.start_acceptors(acceptors)
@@ -136,7 +134,7 @@ async def run_server(
                             await stop.wait()
                         server.socket_server.stop_reconfiguring()
                         acceptors.cancel_scope.cancel()
-                    await _drain(server)
+                    await server.drain()
                     processors.cancel_scope.cancel()
                     console_ends.set()
                     console.cancel_scope.deadline = trio.current_time() + CONSOLE_END_S
@@ -145,26 +143,6 @@ async def run_server(
             timers.cancel_scope.cancel()
         storage.cancel_scope.cancel()
     stopped.set()
-
-
-async def _drain(server: Server) -> None:
-    """Finish requests in progress; complete delayed operations with the response of a timeout."""
-    with trio.move_on_after(server.config.broker.drain_timeout_ms / 1000) as deadline:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_release_delayed, server)
-            await server.socket_server.drain()
-            nursery.cancel_scope.cancel()
-    if deadline.cancelled_caught:
-        logger.warning("the drain timed out with requests in progress")
-
-
-async def _release_delayed(server: Server) -> None:
-    """Complete delayed operations until cancelled: a request that was in the request channel begins to wait
-    later.
-    """
-    while True:
-        server.release_delayed()
-        await trio.sleep(RELEASE_EVERY_S)
 
 
 def _alerting(server: Server) -> Alerting:

@@ -22,7 +22,8 @@ from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
 from broker.config.sections.gateway import MAP, check_node_ports
 from broker.config.table import BrokerConfig
-from broker.controller.control import Committer
+from broker.controller.commands import DrainGateway
+from broker.controller.control import Committer, plan_drain
 from broker.gateway.apis import api_versions
 from broker.gateway.apis.api_versions import ClientsView
 from broker.gateway.apis.mutations import MutationServices
@@ -31,6 +32,8 @@ from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
 from broker.gateway.apis.roles import Roles
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.client_racks import ClientRacks
+from broker.gateway.draining.drain import Drain
+from broker.gateway.draining.elsewhere import Elsewhere
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
@@ -46,6 +49,7 @@ from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.metadata_log import MetadataLog
 from broker.gateway.sharing.own_summaries import OwnSummaries
 from broker.gateway.sharing.signing import ClusterKeys, Records, SignedRecords
+from broker.gateway.sharing.summary import ListenerNodes, Summary
 from broker.gateway.sharing.task import SharingTask
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC, TopicLog
 from broker.gateway.sharing.views import SharedLimits, Summaries
@@ -77,6 +81,7 @@ from broker.partitions.event_log import EventOrigin
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.purgatory.purgatory import Purgatory
 from broker.security.delegation_tokens import DelegationTokens
+from broker.server.gateway_processes import drain_on_signal, drain_siblings
 from broker.server.parts.control import (
     ServerMetadata,
     ServerTelemetry,
@@ -101,6 +106,9 @@ UPSTREAM: Final = "upstream"
 
 FOLLOWED_WITHIN_S: Final = 5.0
 """How long a start waits for the log of all gateways; without it the last known rules hold."""
+
+KNOWN_WITHIN_MS: Final = 10_000
+"""How long a gateway is not ready because its first report is not written; ours."""
 
 ID_DIGITS: Final = 12
 """Random digits of a gateway's id, which is another one after each start."""
@@ -183,6 +191,10 @@ class GatewayServer(Server):
             self.cluster.refresh,
         )
         self.cluster.on_change(self.node_ports.update)
+        self._summaries: Summaries | None = None
+        self._member: SharingMember | None = None
+        self._made_ms = clock.ms()
+        self.leaving = self._make_drain()
         self.sharing: SharingTask | None = None
         shares: SharedLimits | None = None
         if config.quotas.scope == "cluster":
@@ -198,6 +210,7 @@ class GatewayServer(Server):
             [NAMES[entry.key] for entry in self._always_answered if entry.key != ApiKey.API_VERSIONS],
             shares,
             self._records,
+            drain=self.leaving.row,
         )
         self._make_views(self.event_topics, upstream=self.upstream_views)
         self._follow_metadata()
@@ -212,9 +225,25 @@ class GatewayServer(Server):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the upstream cluster has answered, and is the expected one. An outage later is no reason to
-        send clients elsewhere: all gateways have it.
+        """Whether the upstream cluster has answered, and is the expected one, and the gateway is not drained.
+        An outage later is no reason to send clients elsewhere: all gateways have it.
         """
+        return self._has_upstream and self._is_known and not self.leaving.has_begun
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the gateways that share limits know of this one, as far as it can write its reports: the
+        next one of a rolling upgrade stops once this one is ready, and sends its clients here.
+        """
+        member = self._member
+        return (
+            member is None
+            or member.lease_ends_ms is not None
+            or self.clock.ms() - self._made_ms >= KNOWN_WITHIN_MS
+        )
+
+    @property
+    def _has_upstream(self) -> bool:
         return bool(self.cluster.nodes) and not self.cluster.is_refused
 
     @property
@@ -253,6 +282,55 @@ class GatewayServer(Server):
             if log.must_be_signed:
                 raise ConfigError("quota.scope", "cluster", f"for {METADATA_TOPIC}: {log.problem}")
 
+    def start_drain(self, nursery: TaskStarter) -> None:
+        """Start the task that lets clients go when the gateway is drained."""
+        nursery.start_soon(self.leaving.run, name="gateway-drain")
+        nursery.start_soon(drain_on_signal, self.leaving.begin, name="gateway-drain-signal")
+
+    async def drain(self) -> None:
+        """Let clients go to other gateways, and close the remaining connections."""
+        self.leaving.begin()
+        await self.leaving.finished.wait()
+
+    def _make_drain(self) -> Drain:
+        config = self.config
+        elsewhere = Elsewhere(
+            lambda listener: config.gateway.for_listener(listener).drain_to,
+            self._other_gateways,
+            config.broker.node_id,
+        )
+        return Drain(
+            self._id,
+            self.clock,
+            self.socket_server,
+            self.node_ports,
+            elsewhere,
+            self._listener_nodes,
+            lambda: list(self.cluster.nodes),
+            self._expects_others,
+            config.gateway.drain_timeout_ms,
+            self.finish_requests,
+        )
+
+    def _other_gateways(self) -> Collection[Summary]:
+        """Return the last summaries of the gateways that share limits with this one."""
+        return () if self._summaries is None else self._summaries.others(self.clock.ms()).values()
+
+    def _expects_others(self) -> bool:
+        """Return whether another gateway shares limits with this one, and its addresses are not known yet."""
+        member, summaries = self._member, self._summaries
+        if member is None or summaries is None:
+            return False
+        return not {member.gateway, *summaries.others(self.clock.ms())}.issuperset(member.table.gateways)
+
+    def _listener_nodes(self) -> tuple[ListenerNodes, ...]:
+        """Return where clients of each listener reach the upstream nodes."""
+        listeners = [each for each in self.socket_server.listeners if not each.ending]
+        found = ((each, self.node_ports.addresses_of(each)) for each in listeners)
+        return tuple(
+            ListenerNodes(each.name, each.protocol, nodes) for each, nodes in found if nodes is not None
+        )
+
     def start_ports(self, nursery: TaskStarter) -> None:
         """Start the task that opens a port for each upstream node."""
         nursery.start_soon(self.node_ports.run, name="upstream-node-ports")
@@ -261,7 +339,7 @@ class GatewayServer(Server):
         return UpstreamQuotas(
             self.client,
             self.control,
-            lambda: self.is_ready,
+            lambda: self._has_upstream,
             telemetry=self.config.telemetry.enabled,
         )
 
@@ -347,17 +425,21 @@ class GatewayServer(Server):
         )
         records = self._records_of(SHARES_TOPIC)
         gate = self.socket_server.gate
-        member = SharingMember(self._id, self.quotas, SharedConnections(gate.quotas, gate.poke))
+        member = self._member = SharingMember(
+            self._id, self.quotas, SharedConnections(gate.quotas, gate.poke)
+        )
         own = OwnSummaries(
             self._id,
             self.socket_server,
             self.quotas,
             self.server_quotas.connections.values(),
             self.clock,
+            self._listener_nodes,
+            lambda: self.leaving.has_begun,
         )
-        summaries = Summaries(
+        self._summaries = summaries = Summaries(
             own.summary,
-            keeps_others=self.config.console.listener is not None,
+            keeps_clients=self.config.console.listener is not None,
             measure_clients=own.clients,
         )
         lists = ConnectionLists(
@@ -510,6 +592,7 @@ class GatewayServer(Server):
     def _follow_settings(self) -> None:
         super()._follow_settings()
         live = self.control.live
+        self.control.add_planner(DrainGateway, partial(plan_drain, AllProcesses(self.leaving)))
         live.on_change(
             lambda config: config.network,
             lambda _old, new: self.node_ports.configure(new),
@@ -520,6 +603,22 @@ class GatewayServer(Server):
             lambda _old, new: self._log_in_upstream_with(new),
             lambda _old, new: self._check_upstream_login(new),
         )
+
+
+class AllProcesses:
+    """Drains this gateway, and with it those of the same parent, of which it serves the console."""
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+        self.gateway = drain.gateway
+
+    @property
+    def has_begun(self) -> bool:
+        return self._drain.has_begun
+
+    def begin(self) -> None:
+        self._drain.begin()
+        drain_siblings()
 
 
 class NothingStaged:

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,12 @@ FIRST_PAUSE_S: Final = 0.5
 MAX_PAUSE_S: Final = 30.0
 LIVED_S: Final = 60.0
 """A process that ran this long begins with the first pause again."""
+
+DRAINED_BY: Final = signal.SIGUSR1
+"""Drains all processes without stopping them. The process that serves the console sends it to its parent."""
+
+PARENT: Final = "WEIR_GATEWAY_PARENT"
+"""The variable of the processes' environment with the id of their parent."""
 
 PR_SET_PDEATHSIG: Final = 1
 """prctl(2)"""
@@ -109,7 +115,10 @@ class Processes:
             command += ["--override", setting]
         # Not through Trio, which forks in a thread: the system stops the process when that thread ends.
         process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes milliseconds; the program is our own
-            command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent
+            command,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=_die_with_parent,
+            env=os.environ | {PARENT: str(os.getpid())},
         )
         self.running[index] = process
         try:
@@ -124,13 +133,29 @@ class Processes:
             process.kill()
 
     async def _forward_signals(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Pass every signal that stops the parent on to all processes, which drain."""
-        with trio.open_signal_receiver(*STOPPED_BY) as signals:
+        """Pass every signal that stops the parent, or drains, on to all processes."""
+        with trio.open_signal_receiver(*STOPPED_BY, DRAINED_BY) as signals:
             task_status.started()
             async for number in signals:
-                self._stopping.set()
+                if number != DRAINED_BY:
+                    self._stopping.set()
                 for process in list(self.running.values()):
                     process.send_signal(number)
+
+
+def drain_siblings() -> None:
+    """Let the other processes drain, too, if this is one of several."""
+    if os.environ.get(PARENT) == str(os.getppid()):
+        os.kill(os.getppid(), DRAINED_BY)
+
+
+async def drain_on_signal(begin: Callable[[], None]) -> None:
+    """Call `begin` when the parent passes DRAINED_BY on. Returns at once if there is no such parent."""
+    if os.environ.get(PARENT) != str(os.getppid()):
+        return
+    with trio.open_signal_receiver(DRAINED_BY) as signals:
+        async for _ in signals:
+            begin()
 
 
 def _die_with_parent() -> None:

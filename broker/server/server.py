@@ -8,7 +8,9 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Final
 
+import trio
 from msgspec.structs import replace
 
 from broker.api.registry import Registry
@@ -58,6 +60,8 @@ from broker.views.topics import LogViews, TopicViews
 from broker.views.upstream_views import UpstreamViewSource
 
 logger = logging.getLogger(__name__)
+
+RELEASE_EVERY_S: Final = 0.05
 
 
 class ServerViews:
@@ -202,6 +206,34 @@ class Server(ABC):
     def deliver(self) -> None:
         """Let the handlers complete the requests whose responses were posted to `callbacks`."""
         self.socket_server.handlers.deliver()
+
+    def start_drain(self, nursery: TaskStarter) -> None:
+        """Start the task that lets clients go; a broker has none."""
+        return
+
+    async def drain(self) -> None:
+        """Let clients go, for a stop. The listeners are closed."""
+        await self.finish_requests()
+
+    async def finish_requests(self) -> None:
+        """Finish requests in progress, for at most `shutdown.drain.timeout.ms`, and close each connection
+        with its last response; complete delayed operations with the response of a timeout.
+        """
+        with trio.move_on_after(self.config.broker.drain_timeout_ms / 1000) as deadline:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._release_all_delayed)
+                await self.socket_server.drain()
+                nursery.cancel_scope.cancel()
+        if deadline.cancelled_caught:
+            logger.warning("the drain timed out with requests in progress")
+
+    async def _release_all_delayed(self) -> None:
+        """Complete delayed operations until cancelled: a request that was in the request channel begins to
+        wait later.
+        """
+        while True:
+            self.release_delayed()
+            await trio.sleep(RELEASE_EVERY_S)
 
     def release_delayed(self) -> None:
         """Complete every delayed request at shutdown, with the response of a timeout."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from broker.controller.rows.connections import AddressUse, ThrottledRow
 from broker.controller.rows.quotas import ClientUsage
 from broker.controller.rows.upstream import (
+    DrainRow,
     GatewayRow,
     GatewaySums,
     Incomplete,
@@ -111,6 +112,9 @@ class UpstreamViewSource(Protocol):
     def row(self) -> UpstreamRow: ...
 
     def summary(self) -> UpstreamSummary: ...
+
+    def drain(self) -> DrainRow:
+        """Return whether the gateway is drained."""
 
     def refused(self) -> Sequence[RefusedRecords]:
         """Return the records of the gateways' topics that no gateway wrote."""

@@ -34,6 +34,7 @@ from broker.controller.commands import (
     CreateTopics,
     DeleteAcls,
     DeleteTopics,
+    DrainGateway,
     EntryOutcome,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -49,7 +50,7 @@ from broker.controller.commands import (
     TopicRef,
     Undo,
 )
-from broker.controller.control import PLANNERS, Control, plan_close, plan_producer_ids
+from broker.controller.control import PLANNERS, Control, plan_close, plan_drain, plan_producer_ids
 from broker.controller.delegation_tokens import (
     CreateDelegationToken,
     ExpireDelegationToken,
@@ -101,6 +102,7 @@ EVERY_COMMAND: list[Command[Any]] = [
     RemoveAlertDestination("hook"),
     Undo(2),
     CloseConnection("there"),
+    DrainGateway(),
 ]
 
 
@@ -132,6 +134,14 @@ OF_PRINCIPALS = {
 """Commands that depend on who is the actor: test_delegation_tokens has their roles and refusals."""
 
 
+class OneGateway:
+    gateway = "1-5f0c77aa"
+    has_begun = False
+
+    def begin(self) -> None:
+        self.has_begun = True
+
+
 class OneConnection:
     """An `OpenConnections` with one connection; closing it has no effect."""
 
@@ -157,6 +167,7 @@ async def error_of(control: Control, command: Command[Any], who: Actor) -> Error
 async def prepared(control: Control) -> Control:
     """One instance of every subject of a command; change 2 is the quota."""
     control.add_planner(CloseConnection, partial(plan_close, OneConnection()))
+    control.add_planner(DrainGateway, partial(plan_drain, OneGateway()))
     await control.apply(quota(500.0), actor())
     await control.apply(CreateTopics((NewTopic("exists"),)), actor())
     await control.apply(IssueAdminToken("one", Role.ADMIN), actor())
@@ -169,11 +180,11 @@ async def prepared(control: Control) -> Control:
 
 
 def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
-    """The planner of CloseConnection is registered separately."""
+    """The planners of CloseConnection and DrainGateway are registered separately."""
     # By name: a dataclass with slots leaves its original class among the subclasses.
     known = {each.__name__ for each in Command.__subclasses__()} - OPERATIONS
     assert (
-        {each.__name__ for each in (*PLANNERS, Undo, CloseConnection)}
+        {each.__name__ for each in (*PLANNERS, Undo, CloseConnection, DrainGateway)}
         == known
         == {type(each).__name__ for each in EVERY_COMMAND} | OF_PRINCIPALS
     )
@@ -407,3 +418,19 @@ def test_entries_of_the_old_image_are_freed_one_at_a_time(committer: StoreCommit
         left.append(alive(Topic) - before)
     assert (left[0], left[-1]) == (count, 0)
     assert max(map(operator.sub, left, left[1:])) == 1
+
+
+async def test_the_trail_says_who_drained_a_gateway_once(control: Control, committer: StoreCommitter) -> None:
+    gateway = OneGateway()
+    control.add_planner(DrainGateway, partial(plan_drain, gateway))
+    for _ in range(2):
+        assert (await control.apply(DrainGateway(), actor())).ok
+        assert gateway.has_begun
+    (row,) = committer.store.history(AuditFilter(kind=ChangeKind.GATEWAY))
+    assert (row.actor, row.entity, row.key, row.old, row.new) == (
+        actor().name,
+        gateway.gateway,
+        "drain",
+        None,
+        "begun",
+    )

@@ -29,6 +29,7 @@ from broker.controller.commands import (
     CreateTopics,
     DeleteAcls,
     DeleteTopics,
+    DrainGateway,
     IncrementalAlterConfigs,
     IssueAdminToken,
     NewPartitions,
@@ -42,7 +43,7 @@ from broker.controller.commands import (
     TopicRef,
     Undo,
 )
-from broker.controller.control import Control, plan_close
+from broker.controller.control import Control, plan_close, plan_drain
 from broker.controller.tokens import SetPassword
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter
@@ -113,7 +114,16 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
     "set a destination": (Role.ADMIN, HOOK),
     "remove a destination": (Role.ADMIN, RemoveAlertDestination("hook")),
     "close a connection": (Role.EDITOR, CloseConnection("here")),
+    "drain a gateway": (Role.ADMIN, DrainGateway()),
 }
+
+
+class OneGateway:
+    gateway = "1-5f0c77aa"
+    has_begun = False
+
+    def begin(self) -> None:
+        self.has_begun = True
 
 
 class OneConnection:
@@ -134,6 +144,7 @@ async def connections(control: Control) -> OneConnection:
     """A control with a topic, a limit and two tokens to change."""
     connection = OneConnection()
     control.add_planner(CloseConnection, partial(plan_close, connection))
+    control.add_planner(DrainGateway, partial(plan_drain, OneGateway()))
     for role, name in ((Role.ADMIN, "first"), (Role.VIEWER, "spare")):
         await control.apply(IssueAdminToken(name, role), actor())
     await control.apply(SetAlertRule("lag", LAG), actor())

@@ -352,3 +352,18 @@ def test_a_balancer_that_names_clients_is_trusted(tmp_path: Path, mode: str) -> 
 def test_values_that_cannot_be_meant_are_refused(values: tuple[str, ...], reason: str) -> None:
     done = _template(*values)
     assert done.returncode != 0 and reason in done.stderr
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        ((), 120),
+        (GATEWAY, 180),
+        ((*GATEWAY, "settings.gateway\\.drain\\.timeout\\.ms=1000"), 121),
+        ((*GATEWAY, "settings.gateway\\.drain\\.timeout\\.ms=300001"), 421),
+    ],
+)
+def test_a_pod_may_take_as_long_as_its_drain(values: tuple[str, ...], seconds: int) -> None:
+    pod = _objects(*values)["StatefulSet"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == seconds

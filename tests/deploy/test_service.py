@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.__main__ import main
+from broker.config.sections import GatewayConfig
 from tests.conventions.sources import ROOT
 
 UNIT: Final = ROOT / "deploy" / "systemd" / "weir.service"
@@ -27,6 +28,11 @@ def test_it_runs_a_command_that_there_is(service: configparser.SectionProxy) -> 
     program, command, file = service["ExecStart"].split()
     assert (Path(program).name, file) == ("weir", "/etc/weir/server.properties")
     assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
+
+
+def test_a_stop_may_take_as_long_as_the_drain_of_a_gateway(service: configparser.SectionProxy) -> None:
+    of_a_broker_s = 120
+    assert int(service["TimeoutStopSec"]) >= of_a_broker_s + GatewayConfig().drain_timeout_ms / 1000
 
 
 def test_its_data_are_where_it_may_write(service: configparser.SectionProxy) -> None:

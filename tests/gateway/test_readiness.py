@@ -1,8 +1,10 @@
 """`/readyz` of a gateway: red until the upstream cluster has answered."""
 
+from math import inf
 from pathlib import Path
 
 import trio
+from trio.testing import MockClock
 
 from tests.network.test_drain import status_of
 from tests.support.hostile import until
@@ -45,3 +47,37 @@ async def test_a_gateway_of_another_cluster_is_not_ready(tmp_path: Path) -> None
     ):
         await until(lambda: gateway.server.cluster.is_refused)
         assert await statuses(gateway) == (503, 200)
+
+
+async def test_a_gateway_that_drains_is_not_ready(tmp_path: Path) -> None:
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(tmp_path / "gateway", broker.port, CONSOLE) as gateway,
+    ):
+        await until(lambda: gateway.server.is_ready)
+        assert await statuses(gateway) == (200, 200)
+        gateway.server.leaving.begin()
+        assert await statuses(gateway) == (503, 200)
+        await gateway.server.leaving.finished.wait()
+        assert await statuses(gateway) == (503, 200)
+
+
+async def test_a_gateway_is_ready_once_the_others_know_it_or_after_ten_seconds(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """The upstream broker, Weir, lets no client write the topic of reports."""
+    mock_clock.autojump_threshold = 0.05  # the start waits for the rules of all gateways
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(tmp_path / "gateway", broker.port, "quota.scope=cluster") as gateway,
+    ):
+        server = gateway.server
+        await until(lambda: bool(server.cluster.nodes))
+        mock_clock.autojump_threshold = inf
+        elapsed_s = (server.clock.ms() - server._made_ms) / 1_000
+        assert elapsed_s < 9
+        mock_clock.jump(9.999 - elapsed_s)
+        assert not server.is_ready
+        mock_clock.jump(0.001)
+        assert server.is_ready
+        mock_clock.autojump_threshold = 0.05

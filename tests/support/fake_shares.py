@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from broker.controller.rows.connections import AddressUse
 from broker.controller.rows.quotas import ClientUsage
 from broker.controller.rows.upstream import (
+    DrainRow,
+    DrainState,
     GatewaySums,
     Incomplete,
     UpstreamCondition,
@@ -58,3 +60,6 @@ class FakeUpstream:
 
     def summary(self) -> UpstreamSummary:
         return UpstreamSummary("a cluster", UpstreamCondition.CONNECTED, 3, 2)
+
+    def drain(self) -> DrainRow:
+        return DrainRow(DrainState.SERVING, 0, 0, (), None, None)

@@ -29,6 +29,8 @@ from broker.controller.rows.connections import AddressUse, ThrottledRow
 from broker.controller.rows.quotas import MatchType, QuotaFilter, ShadowUse
 from broker.controller.rows.topics import GroupRow, TopicSize
 from broker.controller.rows.upstream import (
+    DrainRow,
+    DrainState,
     GatewayRow,
     GatewaySums,
     Incomplete,
@@ -115,6 +117,9 @@ class Upstream:
 
     def summary(self) -> UpstreamSummary:
         return UpstreamSummary("a cluster", UpstreamCondition.CONNECTED, 3, 2)
+
+    def drain(self) -> DrainRow:
+        return DrainRow(DrainState.SERVING, 0, 0, (), None, None)
 
 
 def test_a_broker_has_no_upstream_cluster(views: Views) -> None:

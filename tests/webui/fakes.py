@@ -26,6 +26,7 @@ from broker.controller.commands import (
     ConfigResource,
     CreateAcls,
     DeleteAcls,
+    DrainGateway,
     EntityPairs,
     EntryOutcome,
     IncrementalAlterConfigs,
@@ -79,7 +80,15 @@ from broker.controller.rows.topics import (
     TransactionDetail,
     TransactionRow,
 )
-from broker.controller.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
+from broker.controller.rows.upstream import (
+    DrainRow,
+    DrainState,
+    GatewayRow,
+    GatewaySums,
+    ShareRow,
+    UpstreamRow,
+    UpstreamSummary,
+)
 from broker.controller.tokens import SetPassword
 from broker.controller.transaction_changes import AbortResult, AbortTransaction
 from broker.quotas.client_quota_requests import validate_entity
@@ -105,6 +114,8 @@ from webui.backend import Backend
 
 KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 IP_KEY = "connection_creation_rate"
+
+SERVES = DrainRow(DrainState.SERVING, 0, 0, (), None, None)
 
 
 def console_config(host: str = "127.0.0.1", port: int = 0, **settings: Any) -> ConsoleConfig:
@@ -218,6 +229,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     topic_count: int = 0
     own_topic_count: int = 0
     upstream_row: UpstreamRow | None = None
+    drain_row: DrainRow = SERVES
     gateway_rows: list[GatewayRow] = field(default_factory=list)
     share_rows: list[ShareRow] = field(default_factory=list)
     other_gateways: GatewaySums | None = None
@@ -264,6 +276,8 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
             return self._abort(command, actor)
         if isinstance(command, CloseConnection):
             return self._close(command, actor)
+        if isinstance(command, DrainGateway):
+            return self._drain(actor)
         if isinstance(command, IssueAdminToken):
             return self._issue(command, actor)
         if isinstance(command, RevokeAdminToken):
@@ -511,6 +525,20 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         self.connection_rows = kept
         return EntryOutcome()
 
+    def _drain(self, actor: Actor) -> EntryOutcome:
+        if actor.role < Role.ADMIN:
+            return EntryOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        self.drain_row = replace(
+            self.drain_row,
+            state=DrainState.DRAINING,
+            connections=7,
+            at_first=9,
+            to=("gateway-2.example:31000-31099",),
+            since_at_ms=1_700_000_000_000,
+            ends_at_ms=1_700_000_060_000,
+        )
+        return EntryOutcome()
+
     def tasks(self) -> list[TaskRow]:
         return list(self.task_rows)
 
@@ -539,7 +567,7 @@ class FakeViews:
     @property
     def upstream(self) -> Any:
         row = self._broker.upstream_row
-        return None if row is None else SimpleNamespace(row=lambda: row)
+        return None if row is None else SimpleNamespace(row=lambda: row, drain=lambda: self._broker.drain_row)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)

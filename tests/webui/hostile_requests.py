@@ -495,6 +495,8 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "getUpstream": (Asked("none", "/api/v1/upstream"),),
     "listGateways": (Asked("none", "/api/v1/gateways"),),
     "listGatewayShares": pages("/api/v1/gateway-shares", "share"),
+    "getDrain": (Asked("none", "/api/v1/gateway/drain"),),
+    "drainGateway": (Asked("none", "/api/v1/gateway/drain"),),
     "getDiagnosis": (Asked("all", "/api/v1/doctor"),),
     "getInsights": (Asked("all", "/api/v1/insights"),),
     "listUsageOverDays": insight("usage", f"user={TEN_THOUSAND}", "by=client"),

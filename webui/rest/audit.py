@@ -44,6 +44,7 @@ KINDS: Final = (
     "group-config",
     "producer-ids",
     "connection",
+    "gateway",
     "records",
     "group",
     "transaction",

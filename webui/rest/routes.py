@@ -69,6 +69,7 @@ TAGS: Final[Mapping[str, str]] = {
     "transactions": "Transactional ids and their transactions",
     "upstream": "The upstream cluster of a gateway",
     "gateways": "Gateways that share limits",
+    "gateway": "This gateway",
     "gateway-shares": "Shares of each gateway in each limit",
     "doctor": "Symptoms and what to do about them",
     "insights": "The pipeline's tables",

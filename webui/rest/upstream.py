@@ -1,10 +1,11 @@
 """GET /upstream, /gateways and /gateway-shares: the upstream cluster of a gateway, and the gateways in front
-of it. A broker answers them with 404.
+of it; GET and POST /gateway/drain. A broker answers them with 404.
 """
 
 from typing import Any, Final, NoReturn
 
-from broker.controller.rows.upstream import GatewayRow, ShareRow, UpstreamRow
+from broker.controller.commands import DrainGateway, Role
+from broker.controller.rows.upstream import DrainRow, GatewayRow, ShareRow, UpstreamRow
 from broker.views.console import Views
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import NOT_SERVED
@@ -13,6 +14,7 @@ from webui.rest.routing import Call, Reply, ResponseSpec, Route
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 
+DRAIN: Final = schema_of(DrainRow, "Drain")
 UPSTREAM: Final = schema_of(UpstreamRow, "Upstream")
 GATEWAY: Final = schema_of(GatewayRow, "Gateway")
 SHARE: Final = schema_of(ShareRow, "GatewayShare")
@@ -32,10 +34,11 @@ SHARES: Final[Table[ShareRow]] = Table(
 
 
 def upstream_report(views: Views) -> dict[str, Any]:
-    """Return the live report of the page: `upstream` is null for a broker."""
+    """Return the live report of the page: `upstream` and `drain` are null for a broker."""
     gateways = sorted(views.shares.gateways(), key=lambda row: row.gateway_id)
     return {
         "upstream": None if views.upstream is None else as_json(views.upstream.row()),
+        "drain": None if views.upstream is None else as_json(views.upstream.drain()),
         "gateways": [as_json(each) for each in gateways],
     }
 
@@ -69,6 +72,24 @@ async def shares(call: Call) -> Reply:
     return Reply(await table_page(call, SHARES, call.views.shares.shares()))
 
 
+async def drain(call: Call) -> Reply:
+    source = call.views.upstream
+    if source is None:
+        _is_broker()
+    return Reply(as_json(source.drain()))
+
+
+async def begin_drain(call: Call) -> Reply:
+    source = call.views.upstream
+    if source is None:
+        _is_broker()
+    outcome = await call.apply(DrainGateway())
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    call.console.live.refresh()
+    return Reply(as_json(source.drain()))
+
+
 GATEWAY_PAGE: Final = page_schema(GATEWAY)
 SHARE_PAGE: Final = page_schema(SHARE)
 _NONE: Final = ResponseSpec("This is a broker, which has no upstream cluster", PROBLEM)
@@ -97,5 +118,22 @@ ROUTES: Final = (
         shares,
         {200: ResponseSpec("A page of shares", SHARE_PAGE), 404: _NONE},
         query=page_query(SHARES),
+    ),
+    Route(
+        "GET /api/v1/gateway/drain",
+        "getDrain",
+        "Whether this gateway is drained, how many connections are left, and where its clients go.",
+        drain,
+        {200: ResponseSpec("The state of the gateway", DRAIN), 404: _NONE},
+    ),
+    Route(
+        "POST /api/v1/gateway/drain",
+        "drainGateway",
+        "Drains this gateway as a stop does, without stopping it: readiness ends, the listeners close, "
+        "answers name other gateways, and connections end over gateway.drain.timeout.ms. It serves again "
+        "after a restart. A second request changes nothing. Requires the role admin.",
+        begin_drain,
+        {200: ResponseSpec("The drain has begun", DRAIN), 404: _NONE},
+        role=Role.ADMIN,
     ),
 )

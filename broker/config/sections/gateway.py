@@ -83,6 +83,45 @@ def _read_range(text: str) -> PortRange | None:
     return PortRange(first, last)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeAddresses:
+    """The addresses of upstream nodes for clients of a gateway. A host with NODE_ID has `first` for all of
+    them; else node `n` has port `first + n`, as in `gateway.port.range`.
+    """
+
+    host: str
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.first}" if NODE_ID in self.host else f"{host}:{self.first}-{self.last}"
+
+    def of(self, node_id: int) -> Address | None:
+        """Return the address of a node; None if the range is too short for it."""
+        if NODE_ID in self.host:
+            return Address(self.host.replace(NODE_ID, str(node_id)), self.first)
+        port = PortRange(self.first, self.last).port_of(node_id)
+        return None if port is None else Address(self.host, port)
+
+
+def read_node_addresses(text: str) -> NodeAddresses:
+    """Parse `host:first-last`, or `pattern:port` with NODE_ID in the pattern. Raises ValueError."""
+    host, _, ports = text.rpartition(":")
+    if NODE_ID in host:
+        address = read_address(f"name:{ports}")
+        if not address.port:
+            raise ValueError("no port")
+        return NodeAddresses(_read_pattern(host), address.port, address.port)
+    found = _read_range(ports)
+    if found is None:
+        raise ValueError("not a range")
+    address = read_address(f"{host}:{found.first}")
+    if not address.host:
+        raise ValueError("no host")
+    return NodeAddresses(address.host, found.first, found.last)
+
+
 def _read_pattern(text: str) -> str:
     if text and (
         text.count(NODE_ID) != 1
@@ -140,6 +179,11 @@ PORT_RANGE: Final = ConfigKind(
     "first-last, two ports from 1 to 65535 such as 31000-31099, or nothing at all",
     _read_range,
     lambda value: str(value or ""),
+)
+NODE_ADDRESSES: Final = list_of(
+    read_node_addresses,
+    f"a list of host:first-last, such as gateway-2.example:31000-31099, or of host names with {NODE_ID} and "
+    f"a port, such as broker-{NODE_ID}.gateway-2.example:9093",
 )
 SNI_PATTERN: Final = ConfigKind(
     ConfigType.STRING,
@@ -331,6 +375,23 @@ class GatewayConfig(ListenerSection):
         "of its address, so that it reads from a replica in its own rack if the brokers' "
         "replica.selector.class is RackAwareReplicaSelector. Of several networks that contain an address, "
         "the one with the longest prefix counts. See [gateway.md](gateway.md#racks)."
+    )
+    drain_timeout_ms: int = Setting(
+        "gateway.drain.timeout.ms", 60_000, integer(0), "ms", ours=True
+    ).described(
+        "The time over which a gateway that stops or is drained closes the connections of its clients, "
+        "evenly, if there is another gateway for them; otherwise it closes them at once. Requests that are "
+        "still in progress then have shutdown.drain.timeout.ms "
+        "([gateway.md](gateway.md#when-a-gateway-stops))."
+    )
+    drain_to: tuple[NodeAddresses, ...] = Setting(
+        "gateway.drain.to", (), NODE_ADDRESSES, ours=True, listener_too=True
+    ).described(
+        "Where the upstream nodes are at other gateways, or behind a balancer: what clients of a gateway "
+        "that is drained are told. With host:first-last node n is at the first port plus n, as with "
+        f"gateway.port.range; with {NODE_ID} in the host name, as with gateway.sni.pattern. Addresses where "
+        "nothing accepts connections are not named. Gateways with quota.scope=cluster need no such list: "
+        "they know each other."
     )
     max_in_flight: int = Setting(
         "gateway.max.in.flight.requests.per.connection", 64, integer(1), "requests", ours=True

@@ -135,6 +135,27 @@ class UpstreamRow(msgspec.Struct, frozen=True):
         return sum(node.condition is UpstreamCondition.CONNECTED for node in self.nodes)
 
 
+class DrainState(StrEnum):
+    """Whether a gateway serves clients."""
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    DRAINED = "drained"
+
+
+class DrainRow(msgspec.Struct, frozen=True):
+    """The drain of a gateway: `connections` of `at_first` are left. `to` are the addresses that clients are
+    told. It began at `since_at_ms`, and its last connection ends by `ends_at_ms`, or has ended then.
+    """
+
+    state: DrainState
+    connections: int
+    at_first: int
+    to: tuple[str, ...]
+    since_at_ms: Moment | None = msgspec.field(name="since")
+    ends_at_ms: Moment | None = msgspec.field(name="ends")
+
+
 class UpstreamSummary(msgspec.Struct, frozen=True):
     """The upstream cluster in one line: `connected` of `nodes` nodes answer."""
 

@@ -60,6 +60,7 @@ SHARED: Final = frozenset(
         ChangeKind.CLIENT_METRICS,
         ChangeKind.USER_SCRAM,
         ChangeKind.CONNECTION,
+        ChangeKind.GATEWAY,
         ChangeKind.ADMIN_TOKEN,
         ChangeKind.ALERT_RULE,
     }
@@ -212,7 +213,7 @@ def _check(change: Change) -> None:
         _number(json.loads(_bounded(new, MAX_SECRET))["iterations"])
         if key not in MECHANISMS:
             raise UnreadableCommit("no SCRAM mechanism")
-    if kind is not ChangeKind.CONNECTION:
+    if kind not in (ChangeKind.CONNECTION, ChangeKind.GATEWAY):
         project(Image(), {(kind.value, entity): {key: Stamp(new, 1, 0, "")}}, [(kind.value, entity)], 1)
 
 

@@ -4,7 +4,7 @@ second; that of the clients only while there are other gateways.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import nlargest
 from itertools import islice
@@ -15,7 +15,7 @@ from broker.controller.rows.connections import AddressUse
 from broker.controller.rows.quotas import ClientUsage
 from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.client_summary import MAX_ADDRESSES, MAX_CLIENTS, MAX_HISTORIES, ClientSummary
-from broker.gateway.sharing.summary import MAX_CHANNELS, MAX_USES, Summary
+from broker.gateway.sharing.summary import MAX_CHANNELS, MAX_USES, ListenerNodes, Summary
 from broker.metrics.rate import INT_MAX, CounterRate
 from broker.network.clock import TrioClock
 from broker.network.server_metrics import totals_of
@@ -47,7 +47,11 @@ class OwnSummaries:
         quotas: ClientQuotas,
         connections: Iterable[ConnectionQuotas],
         clock: TrioClock,
+        nodes: Callable[[], tuple[ListenerNodes, ...]],
+        is_draining: Callable[[], bool],
     ) -> None:
+        self._nodes = nodes
+        self._is_draining = is_draining
         self._gateway = gateway
         self._connections = connections
         self._server = server
@@ -80,7 +84,16 @@ class OwnSummaries:
         most = yield from nlargest_in_steps(MAX_USES, used, lambda each: each[0])
         uses = tuple(each for _, each in most)
         address = next((each.address for each in server.client_endpoints()), "")
-        return Summary(self._gateway, address, traffic, channels, uses, len(used) - len(uses))
+        return Summary(
+            self._gateway,
+            address,
+            traffic,
+            channels,
+            uses,
+            len(used) - len(uses),
+            self._nodes(),
+            self._is_draining(),
+        )
 
     def _uses(self, now_ms: int) -> Steps[list[tuple[float, SensorUse]]]:
         """Return the limits that clients use, each with the used part of it."""

@@ -3,12 +3,15 @@
     {"version": 2, "gateway": "1-5f0c77aa", "address": "gateway-1.example:9092", "connections": 1200,
      "throttled": 3, "bytes_in": 81000000, ..., "channels": [{"connection_id": "...", "client_id": "app",
      "quota": "produce", "bound": 1000000.0, "remaining_ms": 1700, ...}],
-     "uses": [["producer_byte_rate", [["user", "alice"]], "alice", null, 250000.0, 3]], "unlisted_uses": 0}
+     "uses": [["producer_byte_rate", [["user", "alice"]], "alice", null, 250000.0, 3]], "unlisted_uses": 0,
+     "nodes": [["EXTERNAL", "SASL_SSL", "gateway-1.example:31000-31099"]], "draining": false}
 
 `channels` are the throttled connections with the longest remaining time; long names are cut. `uses` are the
 limits of which most is used: key, rule, user and client id of its clients, rate and throttled connections.
-The record's key distinguishes it from a report without reading it. Gateways that know only reports skip it,
-because of its version; those that do not know `uses` ignore them.
+`nodes` are the addresses of upstream nodes for clients of each listener, with its protocol: where another
+gateway sends its clients while it drains. The record's key distinguishes it from a report without reading it.
+Gateways that know only reports skip it, because of its version; those that do not know `uses` or `nodes`
+ignore them.
 """
 
 import json
@@ -18,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker.config.sections.gateway import NodeAddresses, read_node_addresses
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.report import (
@@ -41,7 +45,10 @@ MAX_CHANNELS: Final = 50
 MAX_BYTES: Final = 65_536
 """The largest size of all channels in one summary, and of all uses. Such records fit into any topic."""
 
-MAX_READ: Final = 2 * MAX_BYTES + 4_096
+MAX_LISTENERS: Final = 16
+"""Listeners with addresses in one summary; ours."""
+
+MAX_READ: Final = 2 * MAX_BYTES + 16_384
 """Bytes of a summary that is read, at once: 3 ms at most."""
 
 MAX_USES: Final = 250
@@ -54,10 +61,18 @@ MAX_AMOUNT: Final = 1e300
 """A larger rate is no rate. JSON has whole numbers of any size, and not all are floats."""
 
 
+class ListenerNodes(msgspec.Struct, frozen=True):
+    """A listener, its protocol, and where its clients reach the upstream nodes."""
+
+    listener: str
+    protocol: str
+    addresses: NodeAddresses
+
+
 class Summary(msgspec.Struct, frozen=True):
     """`address` is where the gateway's clients bootstrap. `traffic` counts all of its throttled connections,
     `channels` are some of them. `uses` are some of the limits that its clients use, and `unlisted_uses` the
-    number of the others.
+    number of the others. A gateway that is `draining` takes no more clients.
     """
 
     gateway: str
@@ -66,6 +81,8 @@ class Summary(msgspec.Struct, frozen=True):
     channels: tuple[ThrottledRow, ...] = ()
     uses: tuple[SensorUse, ...] = ()
     unlisted_uses: int = 0
+    nodes: tuple[ListenerNodes, ...] = ()
+    draining: bool = False
 
 
 def key_of(gateway: str) -> bytes:
@@ -84,11 +101,13 @@ def write_summary(summary: Summary) -> bytes:
     whole = [use for use in summary.uses if all(len(name or "") <= MAX_NAME for name in use.clients)]
     uses = list(_fitting(map(_write_use, whole[:MAX_USES])))
     unlisted = summary.unlisted_uses + len(summary.uses) - len(uses)
-    return b'%b,"channels":[%b],"uses":[%b],"unlisted_uses":%d}' % (
+    nodes = [[each.listener, each.protocol, str(each.addresses)] for each in summary.nodes[:MAX_LISTENERS]]
+    return b'%b,"channels":[%b],"uses":[%b],"unlisted_uses":%d,%b' % (
         as_json(found)[:-1],
         channels,
         b",".join(uses),
         unlisted,
+        as_json({"nodes": nodes, "draining": summary.draining})[1:],
     )
 
 
@@ -106,7 +125,9 @@ def read_summary(data: bytes) -> Summary:
         channels = tuple(_read_channel(each, gateway) for each in found["channels"][:MAX_CHANNELS])
         uses = tuple(map(_read_use, found.get("uses", ())[:MAX_USES]))
         traffic, unlisted = GatewayTraffic(*counts, *totals, *rates), count_of(found.get("unlisted_uses", 0))
-        return Summary(gateway, text_of(found["address"]), traffic, channels, uses, unlisted)
+        nodes = tuple(map(_read_nodes, found.get("nodes", ())[:MAX_LISTENERS]))
+        draining = found.get("draining", False) is True
+        return Summary(gateway, text_of(found["address"]), traffic, channels, uses, unlisted, nodes, draining)
     except UnreadableReport:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -175,6 +196,11 @@ def _read_use(found: Any) -> SensorUse:
     clients = (_name(user), _name(client_id))
     entity = Entity.of(_pairs(rule, _name))
     return SensorUse(text_of(key), entity, clients, _amount(observed), count_of(throttled))
+
+
+def _read_nodes(found: Any) -> ListenerNodes:
+    listener, protocol, addresses = found
+    return ListenerNodes(text_of(listener), text_of(protocol), read_node_addresses(text_of(addresses)))
 
 
 def _cut(name: str) -> str:

@@ -179,12 +179,12 @@ class SharingTask:
     async def _receive_summary(self, key: bytes, value: bytes) -> None:
         """Read a summary of another gateway, but none from before the start. Raises UnreadableReport."""
         summaries, own = self._summaries, self._member.gateway
-        if summaries is None or not summaries.keeps_others or not self._is_caught_up:
+        if summaries is None or not self._is_caught_up:
             return
         if key.startswith(KEY_PREFIX):
             if key != key_of(own):
                 summaries.receive(read_summary(value), self._clock.ms())
-        elif key != client_key_of(own):
+        elif summaries.keeps_clients and key != client_key_of(own):
             clients = await run_slices(client_summary.read_in_steps(value))
             summaries.receive_clients(clients, self._clock.ms())
 

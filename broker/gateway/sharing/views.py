@@ -81,11 +81,13 @@ class Summaries:
         self,
         measure: Callable[[], Steps[Summary]],
         *,
-        keeps_others: bool,
+        keeps_clients: bool,
         measure_clients: Callable[[], Steps[ClientSummary]] | None = None,
     ) -> None:
-        """`measure` makes this gateway's summary; with `keeps_others`, those of the others are kept."""
-        self.keeps_others = keeps_others
+        """`measure` makes this gateway's summary; with `keeps_clients`, those of the others' clients are
+        kept.
+        """
+        self.keeps_clients = keeps_clients
         self.own: Summary | None = None
         self.measure_clients = measure_clients
         self._measure = measure

@@ -23,7 +23,7 @@ from broker.monitoring.prometheus.sockets import (
     flow_families,
 )
 from broker.monitoring.prometheus.throttling import broker_quota_families, throttle_compliance_families
-from broker.monitoring.prometheus.upstream import gateway_families, upstream_families
+from broker.monitoring.prometheus.upstream import drain_families, gateway_families, upstream_families
 from broker.network.server_metrics import IdleShares
 from broker.purgatory import purgatory
 from broker.quotas import accounts
@@ -105,6 +105,7 @@ class PrometheusPage:
             yield from authorizer_families(logs.authorizer)
         if self._upstream is not None:
             yield from upstream_families(self._upstream.row())
+            yield from drain_families(self._upstream.drain())
             yield from gateway_families(self._upstream.shares.gateways())
         yield from telemetry.families(self._parts.telemetry, now_ms)
 

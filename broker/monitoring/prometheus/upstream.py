@@ -7,6 +7,8 @@ from math import nan
 from typing import Final
 
 from broker.controller.rows.upstream import (
+    DrainRow,
+    DrainState,
     GatewayRow,
     GatewayTraffic,
     RackTraffic,
@@ -100,6 +102,20 @@ def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
             "Records of the topics that gateways believe which no gateway wrote",
             [Sample((("topic", each.topic), ("reason", each.reason)), each.total) for each in row.refused],
         )
+
+
+def drain_families(row: DrainRow) -> Iterator[FamilySamples]:
+    """Yield the families of a gateway's drain."""
+    yield gauge(
+        "weir_gateway_drain_state",
+        "1 for the present state of the gateway, 0 for every other",
+        [Sample((("state", each),), int(each is row.state)) for each in DrainState],
+    )
+    yield gauge(
+        "weir_gateway_drain_connections",
+        "Connections that are left in a drain of the gateway, 0 while it serves",
+        row.connections,
+    )
 
 
 def _of_nodes(

@@ -74,8 +74,8 @@ class Gateway:
             metrics=SimpleNamespace(once=list),
             client_endpoints=tuple,
         )
-        own = OwnSummaries(name, server, self.quotas, (), self.clock)
-        self.summaries = Summaries(own.summary, keeps_others=True, measure_clients=self._clients)
+        own = OwnSummaries(name, server, self.quotas, (), self.clock, tuple, bool)
+        self.summaries = Summaries(own.summary, keeps_clients=True, measure_clients=self._clients)
         self.shares = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
         self.task = SharingTask(self.member, self.log, self.clock, Records(), summaries=self.summaries)
         info = ServerInfo(1, "weir 1", (), "")

@@ -6,6 +6,7 @@ from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.gateway.sharing.member import SETTLED, SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
+from broker.gateway.sharing.table import starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
@@ -90,6 +91,25 @@ def settled() -> Gateway:
         gateway.receive(gateway.report(number * 10))
     assert gateway.member.shares == {ALICE: WHOLE}
     return gateway
+
+
+def test_a_gateway_that_joins_begins_at_the_floor_and_rises_with_its_third_report():
+    """A new gateway of a rolling upgrade takes no share from the one that serves all clients."""
+    gateway = Gateway("a")
+    gateway.receive(other(1, WHOLE, 1_000_000, 0, WHOLE))
+    gateway.use(200_000, 0)
+    floor = starting_share(2)
+    for number in range(1, SETTLED):
+        assert gateway.member.other_share == floor
+        report = gateway.report(number * 10)
+        assert report.lines[ALICE].share == report.lines[ALICE].wanted == floor
+        gateway.receive(report)
+        assert gateway.bound <= LIMIT * floor / WHOLE
+    report = gateway.report(SETTLED * 10)
+    assert report.lines[ALICE].share <= floor < report.lines[ALICE].wanted
+    gateway.receive(report)
+    # The other one has not made room yet.
+    assert gateway.bound <= LIMIT * floor / WHOLE
 
 
 def test_a_share_that_is_too_large_is_lowered_at_once_and_reported(settled):

@@ -37,7 +37,7 @@ LISTED = [
 def own_of(gateway: RunningGateway) -> OwnSummaries:
     server = gateway.server
     connections = server.server_quotas.connections.values()
-    return OwnSummaries("g1", server.socket_server, server.quotas, connections, server.clock)
+    return OwnSummaries("g1", server.socket_server, server.quotas, connections, server.clock, tuple, bool)
 
 
 def throttle(quotas: ClientQuotas, number: int, throttle_bytes: int, now_ms: int) -> None:

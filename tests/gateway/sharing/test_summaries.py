@@ -18,7 +18,7 @@ def measured() -> Steps[Summary]:
 
 
 def summaries(*names: str, at_ms: int = READ_MS) -> Summaries:
-    made = Summaries(measured, keeps_others=True)
+    made = Summaries(measured, keeps_clients=True)
     for name in names:
         made.receive(replace(SUMMARY, gateway=name), at_ms)
     return made

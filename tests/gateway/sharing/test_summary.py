@@ -8,15 +8,18 @@ import pytest
 from msgspec.structs import replace
 
 from broker.common.slices import run_through
+from broker.config.sections.gateway import NodeAddresses
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.upstream import GatewayTraffic
 from broker.gateway.sharing.report import MAX_COUNT, UnreadableReport, read_report
 from broker.gateway.sharing.summary import (
     MAX_BYTES,
     MAX_CHANNELS,
+    MAX_LISTENERS,
     MAX_NAME,
     MAX_READ,
     MAX_USES,
+    ListenerNodes,
     Summary,
     key_of,
     read_summary,
@@ -46,7 +49,11 @@ CHANNEL = ThrottledRow(
     gateway="g1-5f0c",
 )
 USE = SensorUse("producer_byte_rate", Entity("alice", DEFAULT), ("alice", "app"), 250_000.0, 3)
-SUMMARY = Summary("g1-5f0c", "gateway-1.example:9092", TRAFFIC, (CHANNEL,), (USE,), 4)
+NODES = (
+    ListenerNodes("EXTERNAL", "SASL_SSL", NodeAddresses("gateway-1.example", 31_000, 31_099)),
+    ListenerNodes("NAMES", "SSL", NodeAddresses("broker-$(nodeId).example", 9093, 9093)),
+)
+SUMMARY = Summary("g1-5f0c", "gateway-1.example:9092", TRAFFIC, (CHANNEL,), (USE,), 4, NODES)
 TEXT = (
     '{"version":2,"gateway":"g1-5f0c","address":"gateway-1.example:9092","connections":1200,"throttled":3,'
     '"bytes_in":81000,"bytes_out":9000,"requests":77,"bytes_in_per_s":250000.0,"bytes_out_per_s":1000.5,'
@@ -55,7 +62,8 @@ TEXT = (
     '"entity":[["user","alice"],["client-id",null]],"tags":[["tenant","a"]],"observed":3300000.0,'
     '"bound":1000000.0,"throttle_ms":2300,"remaining_ms":1700,"since_ms":600,"times":4,"obeys":true}],'
     '"uses":[["producer_byte_rate",[["user","alice"],["client-id",null]],"alice","app",250000.0,3]],'
-    '"unlisted_uses":4}'
+    '"unlisted_uses":4,"nodes":[["EXTERNAL","SASL_SSL","gateway-1.example:31000-31099"],'
+    '["NAMES","SSL","broker-$(nodeId).example:9093"]],"draining":false}'
 )
 
 
@@ -279,3 +287,48 @@ def test_no_record_holds_the_thread(element: bytes) -> None:
             read_summary(data)
         times.append(time.thread_time() - began)
     assert min(times) < PASS_S or min(times) < PASS_S * slowness()
+
+
+def test_a_gateway_says_that_it_drains() -> None:
+    assert read_summary(write_summary(replace(SUMMARY, draining=True))).draining
+
+
+def test_a_gateway_that_says_nothing_of_its_nodes_has_none() -> None:
+    found = json.loads(TEXT)
+    del found["nodes"], found["draining"]
+    summary = read_summary(json.dumps(found).encode())
+    assert summary.nodes == () and not summary.draining
+
+
+@pytest.mark.parametrize("count", [MAX_LISTENERS - 1, MAX_LISTENERS, MAX_LISTENERS + 1])
+def test_the_number_of_listeners_is_bounded(count: int) -> None:
+    nodes = tuple(
+        ListenerNodes(f"L{number}", "SSL", NodeAddresses("g.example", 1_000, 1_009))
+        for number in range(count)
+    )
+    found = json.loads(write_summary(replace(SUMMARY, nodes=nodes)))
+    assert len(found["nodes"]) == min(count, MAX_LISTENERS)
+    found["nodes"] = [["L", "SSL", "g.example:1000-1009"]] * count
+    assert len(read_summary(json.dumps(found).encode()).nodes) == min(count, MAX_LISTENERS)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        7,
+        [7],
+        [["L", "SSL"]],
+        [["L", "SSL", "g.example:9092"]],
+        [["L", "SSL", ":1000-1009"]],
+        [["L", "SSL", "g.example:1009-1000"]],
+        [["L", "SSL", "g.example:0-9"]],
+        [["L", "SSL", "g.example:65530-65536"]],
+        [["L", "SSL", "$(nodeId).$(nodeId):9092"]],
+        [["L", "SSL", "$(nodeId).example:0"]],
+        [["L", 5, "g.example:1000-1009"]],
+    ],
+)
+def test_nodes_that_no_gateway_writes_are_not_read(nodes: object) -> None:
+    found = json.loads(TEXT) | {"nodes": nodes}
+    with pytest.raises(UnreadableReport):
+        read_summary(json.dumps(found).encode())

@@ -45,7 +45,7 @@ class Gateway:
         connections: int = 0,
         *,
         has_summaries: bool = False,
-        keeps_others: bool = True,
+        keeps_clients: bool = True,
         lists: bool = False,
     ) -> None:
         """`lists`: it also reports its clients."""
@@ -56,7 +56,7 @@ class Gateway:
         self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
         self.summaries = Summaries(
             self._measured,
-            keeps_others=keeps_others,
+            keeps_clients=keeps_clients,
             measure_clients=self._measured_clients if lists else None,
         )
         self.task = SharingTask(
@@ -365,11 +365,12 @@ async def test_a_gateway_that_stops_takes_its_summary_with_it(autojump_clock, st
     assert list(first.summaries.others(first.clock.ms())) == []
 
 
-async def test_without_a_console_summaries_are_reported_and_not_read(autojump_clock, start, topic):
-    first, second = start("a", has_summaries=True), start("b", has_summaries=True, keeps_others=False)
+async def test_without_a_console_summaries_are_read_too(autojump_clock, start, topic):
+    """They say where clients go when the gateway drains."""
+    first, second = start("a", has_summaries=True), start("b", has_summaries=True, keeps_clients=False)
     await trio.sleep(5)
     assert list(first.summaries.others(first.clock.ms())) == ["b"]
-    assert list(second.summaries.others(second.clock.ms())) == []
+    assert list(second.summaries.others(second.clock.ms())) == ["a"]
 
 
 async def test_summaries_from_before_the_start_are_not_read(autojump_clock, start, topic):
@@ -414,7 +415,7 @@ async def test_clients_are_told_once_a_second_while_there_are_others(autojump_cl
     await trio.sleep(3.5)
     assert client_summaries(topic, "a") == []
     second = start("b", has_summaries=True, lists=True)
-    third = start("c", has_summaries=True, keeps_others=False)
+    third = start("c", has_summaries=True, keeps_clients=False)
     await trio.sleep(5)
     assert [each.unlisted_clients for each in client_summaries(topic, "a")][:3] == [5, 6, 7]
     (received,) = first.summaries.clients(first.clock.ms()).values()

@@ -26,7 +26,7 @@ class World:
         self.clock = ManualClock()
         self.quotas = ClientQuotas()
         self.member = SharingMember("one", self.quotas)
-        self.summaries = Summaries(self._measured, keeps_others=True)
+        self.summaries = Summaries(self._measured, keeps_clients=True)
         self.views = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
 
     def receive(self, summary: Summary) -> None:

@@ -4,9 +4,16 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from broker.controller.rows.upstream import LoopbackAdvertised, NodeAddress, RackTraffic, UpstreamCondition
+from broker.controller.rows.upstream import (
+    DrainRow,
+    DrainState,
+    LoopbackAdvertised,
+    NodeAddress,
+    RackTraffic,
+    UpstreamCondition,
+)
 from broker.metrics.families import render
-from broker.monitoring.prometheus.upstream import upstream_families
+from broker.monitoring.prometheus.upstream import drain_families, upstream_families
 from tests.monitoring.prometheus.test_page import ROW
 from tests.support.fake_upstream import fake_cluster
 from tests.support.prometheus import parse
@@ -84,3 +91,11 @@ async def test_the_page_of_a_gateway_has_them(tmp_path: Path) -> None:
         assert page[f"{PREFIX}_condition"].value(condition="connected") == 1
         names = [family.name for family in gateway.server.prometheus.families()]
         assert len(names) == len(set(names))
+
+
+def test_a_drain_shows_its_state_and_what_is_left() -> None:
+    row = DrainRow(DrainState.DRAINING, 7, 9, ("gateway-2.example:31000-31099",), 1, 2)
+    page = parse(render(drain_families(row)).decode())
+    states = page["weir_gateway_drain_state"]
+    assert [states.value(state=each) for each in DrainState] == [0, 1, 0]
+    assert page["weir_gateway_drain_connections"].value() == 7

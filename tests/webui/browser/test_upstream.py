@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.controller.rows.upstream import (
+    DrainState,
     GatewayRow,
     GatewaySums,
     GatewayTraffic,
@@ -164,6 +165,24 @@ def test_the_gateways_and_their_shares(gateway: Watched, expect: Any, broker: Fa
     expect(opened.locator("#gateways")).to_contain_text("No limits are shared")
     expect(opened.locator("#shares")).to_be_hidden()
     expect(opened.locator("#sums")).to_have_text("Gateways that share limits")
+
+
+def test_an_administrator_drains_the_gateway(gateway: Watched, expect: Any, broker: FakeBroker) -> None:
+    opened = gateway.go("/upstream")
+    expect(opened.locator("#drain-state")).to_have_text("serving")
+    opened.get_by_role("button", name="Drain this gateway").click()
+    opened.get_by_role("button", name="Keep serving").click()
+    assert broker.drain_row.state == "serving"
+    opened.get_by_role("button", name="Drain this gateway").click()
+    opened.get_by_role("button", name="Drain now").click()
+    expect(opened.locator("#drain-state")).to_have_text("draining")
+    text = opened.locator("#drain-text")
+    expect(text).to_contain_text("7 connections of 9 left")
+    expect(text).to_contain_text("Clients go to gateway-2.example:31000-31099.")
+    expect(opened.locator("#drain-buttons button")).to_have_count(0)
+    broker.drain_row = replace(broker.drain_row, state=DrainState.DRAINED, connections=0)
+    expect(opened.locator("#drain-state")).to_have_text("drained")
+    expect(text).to_contain_text("It serves again after a restart.")
 
 
 def test_throttled_connections_of_all_gateways(gateway: Watched, expect: Any, broker: FakeBroker) -> None:

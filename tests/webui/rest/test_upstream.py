@@ -24,7 +24,7 @@ from tests.webui.rows import (
     upstream_node,
 )
 from webui.rest.overview import OVERVIEW
-from webui.rest.upstream import GATEWAY_PAGE, SHARE_PAGE, UPSTREAM
+from webui.rest.upstream import DRAIN, GATEWAY_PAGE, SHARE_PAGE, UPSTREAM
 from webui.rest.usage import THROTTLED_PAGE
 
 PATHS = ("/api/v1/upstream", "/api/v1/gateways", "/api/v1/gateway-shares")
@@ -265,3 +265,44 @@ async def test_the_overview_describes_the_upstream_cluster(http: Browserless, br
         "nodes": 2,
         "connected": 1,
     }
+
+
+DRAIN_PATH = "/api/v1/gateway/drain"
+
+
+async def test_an_administrator_drains_the_gateway(http: Browserless, gateway: FakeBroker) -> None:
+    before = DRAIN.check(await (await http.get(DRAIN_PATH, token="viewer-token")).json)
+    assert before == {
+        "state": "serving",
+        "connections": 0,
+        "at_first": 0,
+        "to": [],
+        "since": None,
+        "ends": None,
+    }
+    answer = await http.ask("POST", DRAIN_PATH, token="admin-token")
+    assert answer.status_code == 200
+    begun = DRAIN.check(await answer.json)
+    assert begun == {
+        "state": "draining",
+        "connections": 7,
+        "at_first": 9,
+        "to": ["gateway-2.example:31000-31099"],
+        "since": "2023-11-14T22:13:20.000Z",
+        "ends": "2023-11-14T22:14:20.000Z",
+    }
+    assert await (await http.get(DRAIN_PATH, token="viewer-token")).json == begun
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+async def test_no_one_else_drains_it(http: Browserless, gateway: FakeBroker, role: str) -> None:
+    answer = await http.ask("POST", DRAIN_PATH, token=f"{role}-token")
+    assert answer.status_code == 403
+    assert gateway.drain_row.state == "serving"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_broker_is_not_drained(http: Browserless, broker: FakeBroker, method: str) -> None:
+    answer = await http.ask(method, DRAIN_PATH, token="admin-token")
+    assert answer.status_code == 404
+    assert (await answer.get_json())["detail"] == "This is a broker: it has no upstream cluster."

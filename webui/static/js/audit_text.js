@@ -38,7 +38,7 @@ export const ORIGINS = {
 const LAST_MS = 253402300799999;
 
 // Kinds of actions, which have no value before or after.
-const ACTIONS = ["records", "group", "transaction"];
+const ACTIONS = ["records", "group", "transaction", "gateway"];
 
 const NOUNS = {
   "broker-config": "broker",
@@ -51,6 +51,7 @@ const NOUNS = {
   "delegation-token": "delegation token",
   acl: "ACL",
   connection: "connection",
+  gateway: "gateway",
   records: "topic",
   group: "group",
   transaction: "transactional id",

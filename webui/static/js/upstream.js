@@ -1,11 +1,12 @@
 // Upstream: the cluster behind a gateway, its nodes, latency upstream and here, and the gateways with their shares.
 
-import { bar, empty, h, replace, setText, skeleton } from "./dom.js";
+import { post } from "./api.js";
+import { bar, empty, h, needs, replace, setText, skeleton } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { Listing } from "./listing.js";
-import { startLive } from "./shell.js";
+import { startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
-import { ago, bytesPerSecond, count, digits, group, percent, quantile, rate } from "./units.js";
+import { ago, bytesPerSecond, clock, count, digits, group, percent, quantile, rate } from "./units.js";
 
 const GOOD = ["connected", "connecting"];
 const REMEDIES = {
@@ -164,9 +165,52 @@ function showCluster(upstream) {
   once(facts, JSON.stringify(shown.map(([name, value]) => [name, value.textContent ?? value])), () => shown.map(([name, value]) => h("div", h("dt", name), h("dd", value))));
 }
 
-function show({ upstream, gateways: known }) {
+const DRAIN_LEVELS = { serving: "good", draining: "watch", drained: "urgent" };
+
+function drainText({ state, connections, at_first: atFirst, to, since, ends }) {
+  const where = to.length ? `Clients go to ${to.join(", ")}.` : "No other gateway is known to its clients.";
+  if (state === "draining") return `${count(connections, "connection")} of ${group(atFirst)} left, until ${clock(Date.parse(ends))} at the latest. ${where}`;
+  if (state === "drained") return `It has had no clients since ${clock(Date.parse(ends))}; the drain began at ${clock(Date.parse(since))}. It serves again after a restart.`;
+  return "It serves clients. Drain it before it is stopped for long: its listeners close, and its clients move to the other gateways, one after the other.";
+}
+
+function showDrain(drain) {
+  const tag = document.getElementById("drain-state");
+  tag.dataset.level = DRAIN_LEVELS[drain.state];
+  setText(tag, drain.state);
+  setText(document.getElementById("drain-text"), drainText(drain));
+  const box = document.getElementById("drain-buttons");
+  if (drain.state !== "serving") replace(box);
+  else if (!box.firstChild) offerDrain(box);
+}
+
+function offerDrain(box) {
+  const open = needs("admin", h("button", { type: "button", id: "drain", onclick: () => askToDrain(box) }, "Drain this gateway"));
+  replace(box, open);
+  return open;
+}
+
+/** Asks for confirmation: only a restart takes it back. */
+function askToDrain(box) {
+  const sure = h("button.danger", { type: "button", onclick: () => drainNow(box) }, "Drain now");
+  replace(box, sure, h("button", { type: "button", onclick: () => offerDrain(box).focus() }, "Keep serving"));
+  sure.focus();
+}
+
+async function drainNow(box) {
+  try {
+    showDrain(await post("/api/v1/gateway/drain"));
+    toast("The gateway drains.");
+  } catch (problem) {
+    toast(problem.message, { kind: "bad" });
+    offerDrain(box);
+  }
+}
+
+function show({ upstream, drain, gateways: known }) {
   if (!upstream) return;
   showCluster(upstream);
+  showDrain(drain);
   fill("nodes", nodes, upstream.nodes, NO_NODES);
   document.getElementById("rack-card").hidden = upstream.racks.length === 0;
   racks.show(upstream.racks);

@@ -47,3 +47,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "weir.clusterKey" -}}
 {{- .Values.clusterKeySecret | default (printf "%s-cluster-key" (include "weir.name" .)) -}}
 {{- end -}}
+
+{{/* Seconds that a pod has to stop. */}}
+{{- define "weir.grace" -}}
+{{- $drain := int (get .Values.settings "gateway.drain.timeout.ms" | default 60000) -}}
+{{- ternary (add 120 (div (add $drain 999) 1000)) 120 (eq .Values.mode "gateway") -}}
+{{- end -}}

@@ -1,0 +1,105 @@
+"""Where the clients of a gateway that is drained find the upstream nodes: the addresses of the live gateways.
+
+Those of `gateway.drain.to` where something accepts connections; without that key, those of the gateways that
+share limits, which report them once a second. Nodes are spread over the gateways, so each of these gets a
+part of every client's connections.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import trio
+
+from broker.config.listeners import Address
+from broker.config.sections.gateway import NodeAddresses
+from broker.gateway.sharing.summary import ListenerNodes, Summary
+
+ANSWERS_WITHIN_S: Final = 1.0
+"""How long an address of gateway.drain.to has to accept a connection; ours."""
+
+
+class Elsewhere:
+    """`configured` returns gateway.drain.to of a listener, `others` the last summaries of the other gateways
+    that are there, in any order. `offset` differs between gateways, so that two that drain prefer different
+    ones.
+    """
+
+    def __init__(
+        self,
+        configured: Callable[[str], Sequence[NodeAddresses]],
+        others: Callable[[], Iterable[Summary]],
+        offset: int,
+    ) -> None:
+        self._configured = configured
+        self._others = others
+        self._offset = offset
+        self._known: dict[str, tuple[NodeAddresses, ...]] = {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether clients of any listener have somewhere to go."""
+        return bool(self._known)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses for all listeners, as texts."""
+        return tuple(dict.fromkeys(str(each) for known in self._known.values() for each in known))
+
+    async def look(self, listeners: Iterable[ListenerNodes], node_ids: Sequence[int]) -> bool:
+        """Find the addresses for the listeners of this gateway and the present nodes, in a second at most.
+        Returns whether they have changed. If cancelled, changes nothing.
+        """
+        found: dict[str, tuple[NodeAddresses, ...]] = {}
+        for own in listeners:
+            configured = self._configured(own.listener)
+            known = await _accepting(configured, node_ids) if configured else self._of_others(own)
+            if known:
+                found[own.listener] = known
+        has_changed = found != self._known
+        self._known = found
+        return has_changed
+
+    def address(self, listener: str, node_id: int) -> Address | None:
+        """Return where clients of a listener find a node; None if no other gateway has an address for it."""
+        known = self._known.get(listener, ())
+        for number in range(len(known)):
+            address = known[(node_id + self._offset + number) % len(known)].of(node_id)
+            if address is not None:
+                return address
+        return None
+
+    def _of_others(self, own: ListenerNodes) -> tuple[NodeAddresses, ...]:
+        """Return the addresses at gateways that have the same listener, in the same order at each call."""
+        live = sorted((each for each in self._others() if not each.draining), key=lambda each: each.gateway)
+        return tuple(
+            dict.fromkeys(
+                nodes.addresses
+                for each in live
+                for nodes in each.nodes
+                if (nodes.listener, nodes.protocol) == (own.listener, own.protocol)
+            )
+        )
+
+
+async def _accepting(
+    addresses: Sequence[NodeAddresses], node_ids: Sequence[int]
+) -> tuple[NodeAddresses, ...]:
+    """Return those where a node's address accepts a connection."""
+    accepting: set[NodeAddresses] = set()
+
+    async def ask(each: NodeAddresses) -> None:
+        address = next(filter(None, map(each.of, node_ids)), None)
+        if address is None:
+            return
+        with trio.move_on_after(ANSWERS_WITHIN_S):
+            try:
+                stream = await trio.open_tcp_stream(address.host, address.port)
+            except OSError:
+                return
+            accepting.add(each)
+            await trio.aclose_forcefully(stream)
+
+    async with trio.open_nursery() as nursery:
+        for each in addresses:
+            nursery.start_soon(ask, each)
+    return tuple(each for each in addresses if each in accepting)
