@@ -23,6 +23,7 @@ from broker.controller.rows.upstream import (
     UpstreamSummary,
 )
 from broker.gateway.channel import GatewayChannel
+from broker.gateway.contents.contents import ClusterContents
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.sharing.signing import Records, Refusal
@@ -121,11 +122,13 @@ class UpstreamViews:
         server: SocketServer,
         events: UpstreamTopics,
         local_apis: Collection[str],
+        contents: ClusterContents,
         shares: ShareViews | None = None,
         records: Mapping[str, Records] = MappingProxyType({}),
     ) -> None:
         """`records` are those of the gateways' topics."""
         self.shares = shares or ShareViews()
+        self.contents = contents
         self._records = records
         self._clock = clock
         self._config = config

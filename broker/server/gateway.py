@@ -30,6 +30,7 @@ from broker.gateway.apis.partition_counts import PartitionCounts
 from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
 from broker.gateway.apis.roles import Roles
 from broker.gateway.channel import GatewayChannel
+from broker.gateway.contents.contents import ClusterContents
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.forwarder import ForwardLimits
 from broker.gateway.node_ports import NodePorts
@@ -181,6 +182,15 @@ class GatewayServer(Server):
         if config.quotas.scope == "cluster":
             self.sharing, shares = self._share_limits()
         self.events = self._make_events(self.event_topics, self.event_topics.append, self.origin)
+        self.contents = ClusterContents(
+            self.client,
+            lambda: self.cluster.nodes,
+            lambda: self.is_ready,
+            self.control,
+            metadata.writer,
+            config,
+            clock,
+        )
         self.upstream_views = UpstreamViews(
             clock,
             lambda: self.control.config,
@@ -189,6 +199,7 @@ class GatewayServer(Server):
             self.socket_server,
             self.event_topics,
             [NAMES[entry.key] for entry in self._always_answered if entry.key != ApiKey.API_VERSIONS],
+            self.contents,
             shares,
             self._records,
         )
@@ -220,6 +231,8 @@ class GatewayServer(Server):
         nursery.start_soon(self.client.run, name="upstream-client")
         nursery.start_soon(self.cluster.run, name="upstream-cluster")
         nursery.start_soon(self._own_topics.run, self.client, name="gateway-topics")
+        if self.config.console.listener is not None:
+            nursery.start_soon(self.contents.readings.run, name="upstream-views")
         if self.config.upstream.sasl_jaas_location:
             follow = partial(self._upstream_security.follow_file, self.cluster.renew_logins)
             nursery.start_soon(follow, name="upstream-credentials")

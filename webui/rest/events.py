@@ -6,7 +6,7 @@ one; all events of one broadcast for a page are written together. Streams end at
 session or token ends.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import trio
 from broker.config.sections.console import ConsoleConfig
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
+from broker.views.readings import Part
 from webui.doctor.checks import RecentTotals
 from webui.live.broadcaster import Live
 from webui.live.snapshot import LiveReport, LiveTable, Snapshot
@@ -36,12 +37,12 @@ from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.scram_users import CREDENTIALS
 from webui.rest.topics import TOPICS
 from webui.rest.transactions import TRANSACTIONS
-from webui.rest.upstream import SHARES, upstream_report
+from webui.rest.upstream import SHARES, read_state, upstream_report
 from webui.rest.usage import UNLIMITED, USAGE, missing_clients
 from webui.schema import Invalid, Number, Text
 from webui.tables.answers import as_json
 from webui.tables.json_output import encode
-from webui.tables.listing import LONGEST_PAGE, Page, Table
+from webui.tables.listing import LONGEST_PAGE, Page, Row, Table
 from webui.tables.slices import collect, yield_to_others
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
@@ -196,7 +197,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "connections": LiveTable(
             CONNECTIONS, views.live.each_connection, views, remote=partial(remote_rows, views)
         ),
-        "topics": LiveTable(TOPICS, views.topics.each_topic, views),
+        "topics": _read_table(TOPICS, views.topics.each_topic, views, Part.TOPICS),
         "groups": LiveTable(GROUPS, views.topics.each_group, views),
         "transactions": LiveTable(TRANSACTIONS, views.topics.each_transaction, views),
         "ip-quotas": LiveTable(ADDRESSES, views.quotas.each_address, views, limits),
@@ -206,6 +207,23 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "acls": LiveTable(ACLS, views.acls.each, views, authorizer),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }
+
+
+def _read_table(
+    table: Table[Row], each: Callable[[], Iterable[Row | None]], views: Views, part: Part
+) -> LiveTable[Row]:
+    """Return a table of what a gateway reads of its cluster: while a page shows it, it is read again when it
+    is old, and no page waits for that.
+    """
+
+    def gather() -> Iterable[Row | None]:
+        views.readings.want(part)
+        return each()
+
+    async def state() -> dict[str, Any]:
+        return read_state(views, part)
+
+    return LiveTable(table, gather, views, state)
 
 
 def live_reports(views: Views, recent: RecentTotals) -> dict[str, LiveReport]:

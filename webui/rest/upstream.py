@@ -1,21 +1,28 @@
 """GET /upstream, /gateways and /gateway-shares: the upstream cluster of a gateway, and the gateways in front
 of it. A broker answers them with 404.
+
+`fresh` is for the routes of what a broker has itself and a gateway reads from its upstream cluster.
 """
 
 from typing import Any, Final, NoReturn
 
-from broker.controller.rows.upstream import GatewayRow, ShareRow, UpstreamRow
+from msgspec.structs import replace
+
+from broker.controller.rows.upstream import GatewayRow, ReadState, ShareRow, UpstreamRow
 from broker.views.console import Views
+from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import NOT_SERVED
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.routing import Call, Reply, ResponseSpec, Route
+from webui.schema import Record, Schema
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 
 UPSTREAM: Final = schema_of(UpstreamRow, "Upstream")
 GATEWAY: Final = schema_of(GatewayRow, "Gateway")
 SHARE: Final = schema_of(ShareRow, "GatewayShare")
+READ_STATE: Final = schema_of(ReadState, "ReadState")
 
 SHARES: Final[Table[ShareRow]] = Table(
     json=as_json,
@@ -40,8 +47,27 @@ def upstream_report(views: Views) -> dict[str, Any]:
     }
 
 
+async def fresh(call: Call, part: Part, name: str = "") -> dict[str, Any]:
+    """Wait until what a gateway shows of its cluster is read, and return what its answer says about that. A
+    broker waits for nothing and says nothing. Raises ApiError.
+    """
+    await call.views.readings.fresh(part, name)
+    return read_state(call.views, part, name)
+
+
+def read_state(views: Views, part: Part, name: str = "") -> dict[str, Any]:
+    state = views.readings.state(part, name)
+    return {} if state is None else {"upstream": as_json(state)}
+
+
+def read_schema(record: Record) -> Record:
+    """Return the schema of an answer with what `fresh` returned."""
+    fields: dict[str, Schema] = {**record.fields, "upstream": READ_STATE}
+    return replace(record, fields=fields, optional=record.optional | {"upstream"})
+
+
 def refuse_for_gateway(views: Views, resource: str) -> None:
-    """Raise Problem 404 if `what` is the upstream cluster's."""
+    """Raise Problem 404 if `resource` is the upstream cluster's, and not shown."""
     if views.is_gateway:
         raise Problem(404, f"This is a gateway: {resource} are the upstream cluster's.", kind=NOT_SERVED)
 

@@ -1,0 +1,78 @@
+"""The requests of the console to the upstream cluster, with the gateway's own credential.
+
+They have a lane of their own, never more than `gateway.upstream.views.requests.per.second`, and a few at a
+time: a node that does not answer holds back neither clients nor the other lanes.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import trio
+
+from broker.gateway.contents.refusals import Notes
+from broker.gateway.upstream.client import UpstreamClient
+from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.pace import Pace
+
+LANE: Final = "views"
+AT_ONCE: Final = 8
+"""Requests that wait for their responses; ours."""
+
+TIMEOUT_MS: Final = 10_000
+"""How long a node may take; ours, far below what a client waits for."""
+
+
+class Asking:
+    """`nodes` returns the ids of the present nodes; `may_ask` is whether the cluster is the expected one."""
+
+    def __init__(
+        self,
+        client: UpstreamClient,
+        nodes: Callable[[], Collection[int]],
+        may_ask: Callable[[], bool],
+        rate: int,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._may_ask = may_ask
+        self._pace = Pace(rate)
+        self._slots = trio.CapacityLimiter(AT_ONCE)
+        self._timeout_ms = min(timeout_ms, TIMEOUT_MS)
+
+    async def ask(
+        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = LANE
+    ) -> Any:
+        """Return the response of a node, or with None of any node. Raises UpstreamError."""
+        if not self._may_ask():
+            raise UpstreamError(Reason.NODE, "The upstream cluster has not answered, or is another one.")
+        async with self._slots:
+            await self._pace.turn()
+            return await self._client.request(
+                node_id, message, version, lane=lane, timeout_ms=self._timeout_ms
+            )
+
+    async def ask_each(
+        self, messages: Mapping[int, Any], notes: Notes, version: int | None = None
+    ) -> dict[int, Any]:
+        """Return the response of each node to its message. Notes the nodes that fail."""
+        found: dict[int, Any] = {}
+
+        async def one(node_id: int, message: Any) -> None:
+            try:
+                found[node_id] = await self.ask(node_id, message, version)
+            except UpstreamError as error:
+                notes.failed(error)
+
+        async with trio.open_nursery() as nursery:
+            for node_id, message in messages.items():
+                nursery.start_soon(one, node_id, message)
+        return found
+
+    async def ask_all(self, message: Any, notes: Notes) -> dict[int, Any]:
+        """Return the response of each node. Raises UpstreamError if no node answers."""
+        nodes = list(self._nodes())
+        found = await self.ask_each(dict.fromkeys(nodes, message), notes)
+        if not found:
+            raise UpstreamError(Reason.NODE, "; ".join(notes.errors) or "no upstream node is known")
+        return found
