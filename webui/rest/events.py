@@ -198,7 +198,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
             CONNECTIONS, views.live.each_connection, views, remote=partial(remote_rows, views)
         ),
         "topics": _read_table(TOPICS, views.topics.each_topic, views, Part.TOPICS),
-        "groups": LiveTable(GROUPS, views.topics.each_group, views),
+        "groups": _read_table(GROUPS, views.topics.each_group, views, Part.GROUPS),
         "transactions": LiveTable(TRANSACTIONS, views.topics.each_transaction, views),
         "ip-quotas": LiveTable(ADDRESSES, views.quotas.each_address, views, limits),
         "gateway-shares": LiveTable(SHARES, views.shares.shares, views),

@@ -41,26 +41,26 @@ class Asking:
         self._timeout_ms = min(timeout_ms, TIMEOUT_MS)
 
     async def ask(
-        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = LANE
+        self, node_id: int | None, message: Any, *, at_most: int | None = None, lane: str = LANE
     ) -> Any:
-        """Return the response of a node, or with None of any node. Raises UpstreamError."""
+        """Return the response of a node, or with None of any node, in the newest version that both know, up
+        to `at_most`. Raises UpstreamError.
+        """
         if not self._may_ask():
             raise UpstreamError(Reason.NODE, "The upstream cluster has not answered, or is another one.")
         async with self._slots:
             await self._pace.turn()
             return await self._client.request(
-                node_id, message, version, lane=lane, timeout_ms=self._timeout_ms
+                node_id, message, at_most=at_most, lane=lane, timeout_ms=self._timeout_ms
             )
 
-    async def ask_each(
-        self, messages: Mapping[int, Any], notes: Notes, version: int | None = None
-    ) -> dict[int, Any]:
+    async def ask_each(self, messages: Mapping[int, Any], notes: Notes) -> dict[int, Any]:
         """Return the response of each node to its message. Notes the nodes that fail."""
         found: dict[int, Any] = {}
 
         async def one(node_id: int, message: Any) -> None:
             try:
-                found[node_id] = await self.ask(node_id, message, version)
+                found[node_id] = await self.ask(node_id, message)
             except UpstreamError as error:
                 notes.failed(error)
 

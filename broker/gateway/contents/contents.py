@@ -8,6 +8,7 @@ from broker.controller.commands import ResourceType
 from broker.controller.control import Committer, Control
 from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.configs import read_configs
+from broker.gateway.contents.groups import read_group, read_groups
 from broker.gateway.contents.readings import UpstreamReadings
 from broker.gateway.contents.topics import read_topics
 from broker.gateway.contents.views import ClusterMetadata, ClusterTopics
@@ -36,6 +37,8 @@ class ClusterContents:
             {
                 Part.TOPICS: lambda _name, notes: read_topics(asking, notes),
                 Part.TOPIC_CONFIGS: lambda name, _notes: read_configs(asking, ResourceType.TOPIC, name),
+                Part.GROUPS: lambda _name, notes: read_groups(asking, notes),
+                Part.GROUP: lambda name, notes: read_group(asking, notes, name),
                 Part.NODE_CONFIGS: lambda name, _notes: read_configs(asking, ResourceType.BROKER, name),
             },
             gateway.views_max_age_ms,

@@ -7,7 +7,7 @@ from broker.common.slices import Steps
 from broker.controller.commands import ConfigResource, ResourceType
 from broker.controller.control import Committer, Control
 from broker.controller.rows.broker import ConfigRow
-from broker.controller.rows.topics import PartitionRow, TopicRow
+from broker.controller.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow
 from broker.gateway.contents.readings import UpstreamReadings
 from broker.gateway.contents.topics import TopicContents
 from broker.metadata.image import Image
@@ -33,6 +33,14 @@ class ClusterTopics(TopicViews):
     def partitions(self, topic: str) -> Iterator[PartitionRow]:
         found = self._topics().get(topic)
         return iter(()) if found is None else found.partitions()
+
+    def each_group(self) -> Iterator[GroupRow]:
+        return iter((self._readings.value(Part.GROUPS) or {}).values())
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        yield
+        found: GroupDetail | None = self._readings.value(Part.GROUP, group_id)
+        return found
 
     def _topics(self) -> Mapping[str, TopicContents]:
         return self._readings.value(Part.TOPICS) or {}

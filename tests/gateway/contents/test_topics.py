@@ -2,25 +2,17 @@
 
 from pathlib import Path
 
-from broker.controller.commands import CreateTopics, NewTopic
-from broker.metadata.actor import BROKER_ITSELF
-from tests.gateway.contents.world import World, world
-from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
+from broker.controller.commands import NewTopic
+from tests.gateway.contents.world import world
 
 ORDERS = NewTopic("orders", 3, 1, (("retention.ms", "3600000"),))
 
 
-async def create(found: World, *topics: NewTopic) -> None:
-    for outcome in await found.broker.server.control.apply(CreateTopics(topics), BROKER_ITSELF):
-        assert outcome.ok, outcome
-
-
 async def test_the_list_and_one_topic(tmp_path: Path) -> None:
     async with world(tmp_path) as found:
-        await create(found, ORDERS, NewTopic("empty", 1, 1))
-        client = await found.broker.connect()
-        for partition, values in {0: (b"a", b"bc"), 2: (b"d",)}.items():
-            await client.ask(produce_request(batch_of(*values), "orders", partition), PRODUCE_VERSION)
+        await found.create(ORDERS, NewTopic("empty", 1, 1))
+        await found.produce("orders", 0, b"a", b"bc")
+        await found.produce("orders", 2, b"d")
         page = await found.get("topics")
         assert page["upstream"]["error"] == "" and page["upstream"]["refused"] == []
         assert page["upstream"]["read_at"] is not None
@@ -52,7 +44,7 @@ async def test_the_list_and_one_topic(tmp_path: Path) -> None:
 
 async def test_all_settings_of_a_topic(tmp_path: Path) -> None:
     async with world(tmp_path) as found:
-        await create(found, ORDERS)
+        await found.create(ORDERS)
         page = await found.get("topics/orders/configs?limit=1000")
         rows = {row["name"]: row for row in page["items"]}
         assert (rows["retention.ms"]["value"], rows["retention.ms"]["source"]) == ("3600000", "topic")

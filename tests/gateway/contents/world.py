@@ -1,13 +1,18 @@
 """A gateway with a console in front of one broker, and its REST API."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import trio
 
+from broker.controller.commands import CreateTopics, NewTopic
+from broker.metadata.actor import BROKER_ITSELF
+from tests.support.machine_speed import WITHIN_S
+from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.running_gateway import RunningGateway, running_gateway
 
@@ -32,6 +37,23 @@ class World:
         )
         assert answer.status_code == status, answer.text
         return answer.json() if answer.content else None
+
+    async def until(self, path: str, fits: Callable[[Any], object]) -> Any:
+        """Ask until the answer fits."""
+        with trio.fail_after(WITHIN_S):
+            while not fits(answer := await self.get(path)):  # noqa: ASYNC110 - nothing announces it
+                await trio.sleep(0.05)
+        return answer
+
+    async def create(self, *topics: NewTopic) -> None:
+        """Create topics at the broker."""
+        for outcome in await self.broker.server.control.apply(CreateTopics(topics), BROKER_ITSELF):
+            assert outcome.ok, outcome
+
+    async def produce(self, topic: str, partition: int, *values: bytes) -> None:
+        client = await self.broker.connect()
+        reply = await client.ask(produce_request(batch_of(*values), topic, partition), PRODUCE_VERSION)
+        assert reply.responses[0].partition_responses[0].error_code == 0
 
 
 @asynccontextmanager

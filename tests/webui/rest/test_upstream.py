@@ -35,6 +35,7 @@ PATHS = ("/api/v1/upstream", "/api/v1/gateways", "/api/v1/gateway-shares")
 READ_PATHS = [
     ("topics", Part.TOPICS, ""),
     ("topics/orders", Part.TOPICS, ""),
+    ("groups", Part.GROUPS, ""),
 ]
 AN_HOUR_AGO = "2027-01-15T07:00:00.000Z"
 
