@@ -54,7 +54,7 @@ PAGES: Final = (
 )
 
 
-UPSTREAMS: Final = ("transactions", "records", "delegation_tokens", "acls")
+UPSTREAMS: Final = ("transactions", "delegation_tokens", "acls")
 """The pages of what a gateway's upstream cluster has and the gateway has not."""
 
 UPSTREAMS_OWN: Final = "upstreams_own"

@@ -9,17 +9,24 @@ from typing import Any, Final
 
 import trio
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.gateway.contents.refusals import Notes
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.pace import Pace
 
 LANE: Final = "views"
+CHANGES: Final = "changes"
 AT_ONCE: Final = 8
 """Requests that wait for their responses; ours."""
 
 TIMEOUT_MS: Final = 10_000
 """How long a node may take; ours, far below what a client waits for."""
+
+
+def unavailable(error: UpstreamError) -> ApiError:
+    """Return the error for a person who waits."""
+    return ApiError(ErrorCode.BROKER_NOT_AVAILABLE, str(error))
 
 
 class Asking:
@@ -53,6 +60,19 @@ class Asking:
             return await self._client.request(
                 node_id, message, at_most=at_most, lane=lane, timeout_ms=self._timeout_ms
             )
+
+    async def change(
+        self, node_id: int | None, message: Any, *, at_most: int | None = None, lane: str = CHANGES
+    ) -> Any:
+        """As `ask`, for a change: a cancelled task waits for the response, so that the audit trail can tell.
+        Raises ApiError; of a change whose response does not come, nobody knows whether it was made.
+        """
+        try:
+            with trio.CancelScope(shield=True):
+                return await self.ask(node_id, message, at_most=at_most, lane=lane)
+        except UpstreamError as error:
+            raise unavailable(error) from error
+        raise AssertionError("unreachable: this scope is never cancelled")
 
     async def ask_each(self, messages: Mapping[int, Any], notes: Notes) -> dict[int, Any]:
         """Return the response of each node to its message. Notes the nodes that fail."""

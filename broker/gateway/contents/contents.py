@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 
 from broker.common.clock import Clock
+from broker.common.slice_runner import OneAtATime
 from broker.config.table import BrokerConfig
 from broker.controller.commands import ResourceType
 from broker.controller.control import Committer, Control
@@ -10,6 +11,7 @@ from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.configs import read_configs
 from broker.gateway.contents.groups import read_group, read_groups
 from broker.gateway.contents.readings import UpstreamReadings
+from broker.gateway.contents.records import UpstreamRecords
 from broker.gateway.contents.topics import read_topics
 from broker.gateway.contents.views import ClusterMetadata, ClusterTopics
 from broker.gateway.upstream.client import UpstreamClient
@@ -44,5 +46,6 @@ class ClusterContents:
             gateway.views_max_age_ms,
             clock,
         )
+        UpstreamRecords(asking, OneAtATime().run, clock.ms, clock.wall_ms).register(control)
         self.topics = ClusterTopics(lambda: control.image, self.readings)
         self.metadata = ClusterMetadata(control, committer, self.readings)

@@ -9,6 +9,7 @@ import trio
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.rows.upstream import ReadState, RefusedRead
+from broker.gateway.contents.asking import unavailable
 from broker.gateway.contents.refusals import Notes
 from broker.gateway.upstream.errors import UpstreamError
 from broker.views.readings import Part, Readings
@@ -119,7 +120,7 @@ class UpstreamReadings(Readings):
         try:
             value = await read(name, notes)
         except UpstreamError as error:
-            reading.error = ApiError(ErrorCode.BROKER_NOT_AVAILABLE, str(error))
+            reading.error = unavailable(error)
         except ApiError as error:
             reading.error = error
         else:
