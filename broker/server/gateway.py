@@ -185,11 +185,15 @@ class GatewayServer(Server):
         self.contents = ClusterContents(
             self.client,
             lambda: self.cluster.nodes,
+            self._controller,
             lambda: self.is_ready,
             self.control,
             metadata.writer,
             config,
             clock,
+            logs_in=any(
+                not self._logs_in_upstream(each.name) for each in config.network.resolved_listeners()
+            ),
         )
         self.upstream_views = UpstreamViews(
             clock,
@@ -381,6 +385,11 @@ class GatewayServer(Server):
     def _renew_metrics(self) -> None:
         for routes in self._routes.values():
             routes.renew_metrics()
+
+    def _controller(self) -> int | None:
+        """Return the node that the cluster names as its controller."""
+        node_id = self.cluster.controller_id
+        return node_id if node_id in self.cluster.nodes else None
 
     def _backoff_of(self, node_id: int | None) -> ReconnectBackoff:
         return self._backoffs.setdefault(node_id, ReconnectBackoff(self.config.upstream))

@@ -54,7 +54,7 @@ class Views:
         self.readings = Readings() if contents is None else contents.readings
         self.metadata = MetadataViews(control, committer) if contents is None else contents.metadata
         self.quotas = QuotaViews(control, live_quotas, self.shares)
-        self.acls = AclViews(lambda: control.image, authorizer)
+        self.acls = AclViews(lambda: control.image, authorizer) if contents is None else contents.acls
         self.delegation_tokens = DelegationTokenViews(
             lambda: control.image, lambda: bool(control.config.security.delegation_token_secret_key)
         )

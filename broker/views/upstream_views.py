@@ -20,6 +20,7 @@ from broker.controller.rows.upstream import (
 )
 from broker.network.connection.channel import Channel
 from broker.quotas.remote_use import NO_REMOTE_USE, Clients, RemoteUse
+from broker.views.acls import AclViews
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.metadata import MetadataViews
 from broker.views.readings import Readings
@@ -118,6 +119,9 @@ class ContentViews(Protocol):
 
     @property
     def metadata(self) -> MetadataViews: ...
+
+    @property
+    def acls(self) -> AclViews: ...
 
 
 class UpstreamViewSource(Protocol):

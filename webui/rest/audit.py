@@ -47,6 +47,7 @@ KINDS: Final = (
     "records",
     "group",
     "transaction",
+    "upstream",
     "user-scram",
     "delegation-token",
     "acl",

@@ -6,7 +6,7 @@ one; all events of one broadcast for a page are written together. Streams end at
 session or token ends.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -178,7 +178,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     async def clients() -> dict[str, Any]:
         return missing_clients(views)
 
-    async def authorizer() -> dict[str, Any]:
+    def authorizer() -> dict[str, Any]:
         return {"authorizer": views.acls.has_authorizer}
 
     async def enabled() -> dict[str, Any]:
@@ -199,21 +199,25 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         ),
         "topics": _read_table(TOPICS, views.topics.each_topic, views, Part.TOPICS),
         "groups": _read_table(GROUPS, views.topics.each_group, views, Part.GROUPS),
-        "transactions": LiveTable(TRANSACTIONS, views.topics.each_transaction, views),
+        "transactions": _read_table(TRANSACTIONS, views.topics.each_transaction, views, Part.TRANSACTIONS),
         "ip-quotas": LiveTable(ADDRESSES, views.quotas.each_address, views, limits),
         "gateway-shares": LiveTable(SHARES, views.shares.shares, views),
-        "scram-users": LiveTable(CREDENTIALS, views.metadata.scram_users, views),
+        "scram-users": _read_table(CREDENTIALS, views.metadata.scram_users, views, Part.SCRAM_USERS),
         "delegation-tokens": LiveTable(DELEGATION_TOKENS, tokens.each, views, enabled),
-        "acls": LiveTable(ACLS, views.acls.each, views, authorizer),
+        "acls": _read_table(ACLS, views.acls.each, views, Part.ACLS, authorizer),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }
 
 
 def _read_table(
-    table: Table[Row], each: Callable[[], Iterable[Row | None]], views: Views, part: Part
+    table: Table[Row],
+    each: Callable[[], Iterable[Row | None]],
+    views: Views,
+    part: Part,
+    beside: Callable[[], Mapping[str, Any]] = dict,
 ) -> LiveTable[Row]:
     """Return a table of what a gateway reads of its cluster: while a page shows it, it is read again when it
-    is old, and no page waits for that.
+    is old, and no page waits for that. The result of `beside` is added to every page of the table.
     """
 
     def gather() -> Iterable[Row | None]:
@@ -221,7 +225,7 @@ def _read_table(
         return each()
 
     async def state() -> dict[str, Any]:
-        return read_state(views, part)
+        return {**beside(), **read_state(views, part)}
 
     return LiveTable(table, gather, views, state)
 

@@ -33,7 +33,7 @@ from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_o
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, read_schema, refuse_for_gateway
+from webui.rest.upstream import fresh, read_schema
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -91,7 +91,6 @@ async def topic(call: Call) -> Reply:
 
 async def create_topic(call: Call) -> Reply:
     body = call.body
-    refuse_for_gateway(call.views, "topics")
     topic = NewTopic(
         body["name"],
         body.get("partitions", BY_DEFAULT),
@@ -124,7 +123,6 @@ async def create_topic(call: Call) -> Reply:
 
 
 async def delete_topic(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "topics")
     name = call.path_params["name"]
     command = DeleteTopics((TopicRef(name, expected_version=expected_version(call.headers)),))
     (outcome,) = await call.apply(command)
@@ -136,7 +134,7 @@ async def delete_topic(call: Call) -> Reply:
 
 async def set_partitions(call: Call) -> Reply:
     name, count = call.path_params["name"], call.body["count"]
-    refuse_for_gateway(call.views, "topics")
+    await fresh(call, Part.TOPICS)
     before = existing(call).partitions
     expected, validate_only = expected_version(call.headers), call.query["validate_only"]
     if count < before:
@@ -149,6 +147,7 @@ async def set_partitions(call: Call) -> Reply:
             raise topic_problem(outcome.error, outcome.message, name)
         if not validate_only:
             call.console.live.refresh()
+            await fresh(call, Part.TOPICS)
     words = call.views.server_info().endpoint.tool("kafka-topics.sh")
     line = shlex.join([*words, "--alter", "--topic", name, "--partitions", str(count)])
     return Reply({"before": before, "count": count, "command": line}, headers=version_header(call))
@@ -206,7 +205,6 @@ async def list_configs(call: Call) -> Reply:
 
 async def alter_configs(call: Call) -> Reply:
     name = call.path_params["name"]
-    refuse_for_gateway(call.views, "topics")
     ops = tuple(config_op(op) for op in call.body["ops"])
     resource = ConfigResource(ResourceType.TOPIC, name)
     alteration = ConfigAlteration(resource, ops, expected_version(call.headers))
@@ -221,13 +219,16 @@ async def alter_configs(call: Call) -> Reply:
         raise topic_problem(outcome.error, outcome.message, name)
     if not validate_only:
         call.console.live.refresh()
+    await fresh(call, Part.TOPICS)
     items = [row for row in await _configs(call) if row["name"] in named]
     line = configs_command(call.views.server_info().endpoint, name, ops)
     return Reply({"items": items, "command": line}, headers=version_header(call))
 
 
 async def _configs(call: Call) -> list[dict[str, Any]]:
-    resource = ConfigResource(ResourceType.TOPIC, call.path_params["name"])
+    name = call.path_params["name"]
+    await fresh(call, Part.TOPIC_CONFIGS, name)
+    resource = ConfigResource(ResourceType.TOPIC, name)
     rows = await run_in_slices(call.views.metadata.describe_configs(resource))
     return await collect(map(config_json, rows))
 

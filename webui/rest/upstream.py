@@ -13,9 +13,10 @@ from broker.views.console import Views
 from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import NOT_SERVED
+from webui.rest.configs import Config, config_json
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
-from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.schema import Record, Schema
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import Number, Record, Schema
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 
@@ -83,6 +84,17 @@ async def upstream(call: Call) -> Reply:
     return Reply(as_json(source.row()))
 
 
+async def node_configs(call: Call) -> Reply:
+    source, node_id = call.views.upstream, call.path_params["node_id"]
+    if source is None:
+        _is_broker()
+    if all(node.node_id != node_id for node in source.row().nodes):
+        raise Problem(404, f"The upstream cluster has no node {node_id}.")
+    read = await fresh(call, Part.NODE_CONFIGS, str(node_id))
+    rows = call.views.metadata.describe_node(node_id)
+    return Reply(await list_page(call, rows, config_json, lambda row: row.name) | read)
+
+
 async def gateways(call: Call) -> Reply:
     if not call.views.is_gateway:
         _is_broker()
@@ -97,6 +109,7 @@ async def shares(call: Call) -> Reply:
 
 GATEWAY_PAGE: Final = page_schema(GATEWAY)
 SHARE_PAGE: Final = page_schema(SHARE)
+NODE_CONFIGS: Final = read_schema(page_schema(schema_of(Config, "BrokerConfig")))
 _NONE: Final = ResponseSpec("This is a broker, which has no upstream cluster", PROBLEM)
 
 ROUTES: Final = (
@@ -107,6 +120,18 @@ ROUTES: Final = (
         "the gateway's.",
         upstream,
         {200: ResponseSpec("The upstream cluster", UPSTREAM), 404: _NONE},
+    ),
+    Route(
+        "GET /api/v1/upstream/nodes/{node_id}/configs",
+        "listUpstreamNodeConfigs",
+        "The settings of a node of the upstream cluster, as its DescribeConfigs tells them.",
+        node_configs,
+        {
+            200: ResponseSpec("The settings, by name", NODE_CONFIGS),
+            404: ResponseSpec("The cluster has no such node, or this is a broker", PROBLEM),
+        },
+        query=list_query(),
+        path_params=(Query("node_id", Number(integer=True, minimum=0, maximum=2**31 - 1), "The node's id."),),
     ),
     Route(
         "GET /api/v1/gateways",

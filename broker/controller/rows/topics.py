@@ -141,7 +141,7 @@ class TransactionRow(msgspec.Struct, frozen=True):
 
     `partitions` is the number of its partitions, `holding_back` of those whose last stable offset it holds
     back. Principal, client id and address are those of the last InitProducerId since the start; "" if there
-    was none.
+    was none. An upstream cluster tells neither these nor `updated_ms` (None).
     """
 
     transactional_id: str
@@ -155,7 +155,7 @@ class TransactionRow(msgspec.Struct, frozen=True):
     client_id: str
     address: str
     open_since_ms: Moment | None
-    updated_ms: Moment = msgspec.field(name="updated_at")
+    updated_ms: Moment | None = msgspec.field(name="updated_at")
 
 
 class TransactionPartition(msgspec.Struct, frozen=True):

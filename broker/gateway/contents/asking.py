@@ -30,18 +30,22 @@ def unavailable(error: UpstreamError) -> ApiError:
 
 
 class Asking:
-    """`nodes` returns the ids of the present nodes; `may_ask` is whether the cluster is the expected one."""
+    """`nodes` returns the ids of the present nodes, `controller` that of a node that takes changes, None if
+    none is known; `may_ask` is whether the cluster is the expected one.
+    """
 
     def __init__(
         self,
         client: UpstreamClient,
         nodes: Callable[[], Collection[int]],
+        controller: Callable[[], int | None],
         may_ask: Callable[[], bool],
         rate: int,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
         self._client = client
         self._nodes = nodes
+        self._controller = controller
         self._may_ask = may_ask
         self._pace = Pace(rate)
         self._slots = trio.CapacityLimiter(AT_ONCE)
@@ -73,6 +77,10 @@ class Asking:
         except UpstreamError as error:
             raise unavailable(error) from error
         raise AssertionError("unreachable: this scope is never cancelled")
+
+    async def change_at_controller(self, message: Any) -> Any:
+        """As `change`, at the controller: brokers of a cluster with ZooKeeper do not pass changes on."""
+        return await self.change(self._controller(), message)
 
     async def ask_each(self, messages: Mapping[int, Any], notes: Notes) -> dict[int, Any]:
         """Return the response of each node to its message. Notes the nodes that fail."""

@@ -227,8 +227,15 @@ async def _fetch(
 
 async def _read_ends(asking: Asking, notes: Notes, places: Iterable[tuple[str, int]]) -> Positions:
     """Return the high watermarks of partitions, as far as they can be read."""
+    leaders = await leaders_of(asking, notes, places)
+    led = led_by((*place, leader) for place, leader in leaders.items())
+    return await list_offsets(asking, notes, led, LATEST)
+
+
+async def leaders_of(asking: Asking, notes: Notes, places: Iterable[tuple[str, int]]) -> Positions:
+    """Return the leader of each partition that exists, -1 without one, as far as it can be read."""
     wanted = set(places)
-    led = []
+    found: Positions = {}
     for some in pieces(sorted({topic for topic, _ in wanted}), TOPICS_AT_ONCE):
         topics = [MetadataRequestTopic(name=name) for name in some]
         try:
@@ -240,9 +247,6 @@ async def _read_ends(asking: Asking, notes: Notes, places: Iterable[tuple[str, i
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             if not notes.note(ApiKey.METADATA, topic.error_code, topic.name or ""):
-                led += [
-                    (topic.name, each.partition_index, each.leader_id)
-                    for each in topic.partitions
-                    if (topic.name, each.partition_index) in wanted
-                ]
-    return await list_offsets(asking, notes, led_by(led), LATEST)
+                led = {(topic.name, each.partition_index): each.leader_id for each in topic.partitions}
+                found |= {place: leader for place, leader in led.items() if place in wanted}
+    return found

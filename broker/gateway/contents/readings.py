@@ -17,6 +17,9 @@ from broker.views.readings import Part, Readings
 WAIT_S: Final = 5.0
 """How long an answer waits for a reading; ours. After that it shows the last one, or says that none is."""
 
+SETTLE_S: Final = 1.0
+"""How long all brokers may take to learn of a change; ours."""
+
 BUSY_SHARE: Final = 10
 """A part that takes long is read again after so many times as long; ours."""
 
@@ -41,10 +44,13 @@ class _Reading:
         self.due_at = float("-inf")
         self.ended: trio.Event | None = None
         self.is_outdated = False
+        self.settles_at = float("-inf")
 
 
 class UpstreamReadings(Readings):
-    """`max_age_ms` is gateway.upstream.views.max.age.ms. Reads nothing before `run`."""
+    """`max_age_ms` is gateway.upstream.views.max.age.ms. Reads nothing before `run`, and no part without a
+    reader: that is at hand, as at a broker.
+    """
 
     def __init__(self, readers: Mapping[Part, Read], max_age_ms: int, clock: Clock) -> None:
         self._readers = readers
@@ -65,6 +71,8 @@ class UpstreamReadings(Readings):
                 self._nursery = None
 
     async def fresh(self, part: Part, name: str = "") -> None:
+        if part not in self._readers:
+            return
         reading = self._begin(part, name)
         with trio.move_on_after(WAIT_S):
             while reading.ended is not None:
@@ -76,9 +84,12 @@ class UpstreamReadings(Readings):
             )
 
     def want(self, part: Part, name: str = "") -> None:
-        self._begin(part, name)
+        if part in self._readers:
+            self._begin(part, name)
 
     def state(self, part: Part, name: str = "") -> ReadState | None:
+        if part not in self._readers:
+            return None
         reading = self._reading(part, name)
         error = reading.incomplete if reading.error is None else str(reading.error.message)
         return ReadState(error, reading.refused, reading.read_ms)
@@ -87,10 +98,17 @@ class UpstreamReadings(Readings):
         """Return what the last successful reading read; None before the first."""
         return self._reading(part, name).value
 
+    def error(self, part: Part) -> ApiError | None:
+        """Return why the last reading read nothing, None if it read something."""
+        return self._reading(part, "").error
+
     def outdate(self, part: Part, name: str = "") -> None:
-        """Let a part be read again by the next who asks, since it has changed."""
+        """Let a part be read again by the next who asks, since it has changed; and once more by who asks
+        after SETTLE_S, since brokers learn of a change one after the other.
+        """
         reading = self._reading(part, name)
         reading.is_outdated, reading.due_at = True, float("-inf")
+        reading.settles_at = trio.current_time() + SETTLE_S
 
     def _begin(self, part: Part, name: str) -> _Reading:
         """Return the reading, which has begun again if it is old."""
@@ -133,4 +151,4 @@ class UpstreamReadings(Readings):
             assert ended is not None
             ended.set()
         if not reading.is_outdated:
-            reading.due_at = begun + wait_s
+            reading.due_at = reading.settles_at if begun < reading.settles_at else begun + wait_s

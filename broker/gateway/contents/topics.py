@@ -13,7 +13,7 @@ from broker.controller.commands import ResourceType
 from broker.controller.describe import ConfigSource
 from broker.controller.rows.topics import PartitionRow, TopicRow
 from broker.gateway.contents.asking import Asking
-from broker.gateway.contents.refusals import Notes
+from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.upstream.errors import UpstreamError, name_of
 from broker.metadata.image import is_internal
 from broker.protocol.api_key import ApiKey
@@ -144,6 +144,20 @@ async def read_topics(asking: Asking, notes: Notes, names: Iterable[str] | None 
     return rows
 
 
+async def read_partition_counts(asking: Asking, names: Iterable[str]) -> dict[str, int]:
+    """Return the number of partitions of each topic that exists. Raises UpstreamError, ApiError."""
+    wanted = [MetadataRequestTopic(name=name) for name in names]
+    metadata = await asking.ask(None, MetadataRequest(wanted, allow_auto_topic_creation=False))
+    found: dict[str, int] = {}
+    for topic in metadata.topics:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        if topic.error_code:
+            raise error_of(ApiKey.METADATA, topic.error_code, topic.name or "")
+        found[topic.name or ""] = len(topic.partitions)
+    return found
+
+
 def led_by(partitions: Iterable[tuple[str, int, int]]) -> NodeTopics:
     """Return the partitions, given as (topic, index, leader), by leader."""
     led: NodeTopics = {}
@@ -154,12 +168,15 @@ def led_by(partitions: Iterable[tuple[str, int, int]]) -> NodeTopics:
 
 
 async def list_offsets(
-    asking: Asking, notes: Notes, led: NodeTopics, timestamp: int
+    asking: Asking, notes: Notes, led: NodeTopics, timestamp: int, *, committed: bool = False
 ) -> dict[tuple[str, int], int]:
-    """Return an offset of each partition that has one. Notes what fails."""
+    """Return an offset of each partition that has one: of LATEST, with `committed`, the last stable one.
+    Notes what fails.
+    """
     requests = {
         node: ListOffsetsRequest(
             -1,
+            int(committed),
             topics=[
                 ListOffsetsTopic(
                     topic, [ListOffsetsPartition(index, timestamp=timestamp) for index in indexes]

@@ -1,4 +1,4 @@
-"""Records of the upstream cluster at the REST API of a gateway: read and produced, within limits, on record."""
+"""Records of the upstream cluster at the REST API of a gateway: read and produced, on record."""
 
 from pathlib import Path
 
