@@ -94,11 +94,16 @@ class GroupChanges:
             raise unavailable(error) from error
         if command.validate_only or not moves:
             return Done(moves)
-        is_share = group.group.group_type == SHARE
-        request = _alter_share(command.group_id, moves) if is_share else _commit(command.group_id, moves)
-        at_most = None if is_share else OFFSET_COMMIT_VERSION
-        response = await self._asking.change(node_id, request, at_most=at_most)
-        moved = _moved(request.API_KEY, command.group_id, response, moves)
+        if group.group.group_type == SHARE:
+            share = _alter_share(command.group_id, moves)
+            response = await self._asking.change(node_id, share)
+            _check(ApiKey.ALTER_SHARE_GROUP_OFFSETS, response.error_code, command.group_id)
+            topics = {each.topic_name: each.partitions for each in response.responses}
+        else:
+            commit = _commit(command.group_id, moves)
+            response = await self._asking.change(node_id, commit, at_most=OFFSET_COMMIT_VERSION)
+            topics = {each.name: each.partitions for each in response.topics}
+        moved = _moved(command.group_id, topics, moves)
         self._outdate(command.group_id)
         return Done(moved, reset_notes(command.group_id, moved))
 
@@ -313,20 +318,20 @@ def _alter_share(group_id: str, moves: Sequence[OffsetMove]) -> AlterShareGroupO
     )
 
 
-def _moved(key: int, group_id: str, response: Any, moves: Sequence[OffsetMove]) -> list[OffsetMove]:
-    """Return the moves that the coordinator has made. Raises ApiError if it has made none."""
-    if key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
-        _check(key, response.error_code, group_id)
-        topics = {each.topic_name: each.partitions for each in response.responses}
-    else:
-        topics = {each.name: each.partitions for each in response.topics}
+def _moved(
+    group_id: str, topics: Mapping[str, Sequence[Any]], moves: Sequence[OffsetMove]
+) -> list[OffsetMove]:
+    """Return the moves that the coordinator has made, by its results of partitions. Raises ApiError if it
+    has made none.
+    """
     codes = {
         (topic, each.partition_index): each.error_code for topic, some in topics.items() for each in some
     }
     made = [each for each in moves if codes.get((each.topic, each.partition)) == ErrorCode.NONE]
     if not made:
         code = next(iter(codes.values()), ErrorCode.UNKNOWN_SERVER_ERROR)
-        _check(key, code, moves[0].topic if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group_id)
+        name = moves[0].topic if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group_id
+        _check(ApiKey.OFFSET_COMMIT, code, name)
     return made
 
 

@@ -196,10 +196,10 @@ class UpstreamRecords:
             for answered in response.responses:
                 for found in answered.partitions:
                     if found.error_code:
-                        error = error_of(ApiKey.FETCH, found.error_code, topic)
+                        failure = error_of(ApiKey.FETCH, found.error_code, topic)
                         if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                            refused.append(error)
-                        raise error
+                            refused.append(failure)
+                        raise failure
                     return bytes(found.records or b"")
             return b""
 

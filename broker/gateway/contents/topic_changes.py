@@ -134,7 +134,8 @@ class TopicChanges:
         _only(ApiKey.CREATE_PARTITIONS, response.results, wanted.topic)
 
     async def configure(self, command: IncrementalAlterConfigs, at: Situation) -> Done[list[ResourceOutcome]]:
-        outcomes, notes = [], []
+        outcomes: list[ResourceOutcome] = []
+        notes: list[Change] = []
         for each in command.resources:
             name = each.resource.name
             try:

@@ -89,6 +89,14 @@ class _Found:
         self.starts, self.ends, self.sizes = unread[:], unread[:], unread[:]
         self.configs: tuple[tuple[str, str], ...] = ()
 
+    def add_sizes(self, node: int, partitions: Iterable[Any]) -> None:
+        """Take the sizes of the replicas that are led by this node, which tells them."""
+        for each in partitions:
+            index = each.partition_index
+            is_led = 0 <= index < len(self.errors) and self.leaders[index] == node
+            if is_led and not each.is_future_key:
+                self.sizes[index] = max(each.partition_size, 0)
+
     def contents(self) -> TopicContents:
         name = self.topic.name or ""
         offsets = list(zip(self.starts, self.ends, strict=True))
@@ -114,8 +122,10 @@ def version_of(topic_id: bytes, partitions: int, configs: Iterable[tuple[str, st
     return crc32(repr((bytes(topic_id), partitions, tuple(configs))).encode())
 
 
-async def read_topics(asking: Asking, notes: Notes, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the topics, or those with these names, as `TopicContents` by name. Raises UpstreamError."""
+async def read_topics(
+    asking: Asking, notes: Notes, names: Iterable[str] | None = None
+) -> dict[str, TopicContents]:
+    """Return the topics, or those with these names, by name. Raises UpstreamError."""
     wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(wanted, allow_auto_topic_creation=False)
     metadata: MetadataResponse = await asking.ask(None, request)
@@ -219,11 +229,8 @@ async def _read_sizes(asking: Asking, notes: Notes, found: Mapping[str, _Found])
                 continue
             for each in directory.topics:
                 topic = found.get(each.name)
-                for partition in () if topic is None else each.partitions:
-                    index = partition.partition_index
-                    is_here = 0 <= index < len(topic.errors) and topic.leaders[index] == node
-                    if is_here and not partition.is_future_key:
-                        topic.sizes[index] = max(partition.partition_size, 0)
+                if topic is not None:
+                    topic.add_sizes(node, each.partitions)
                 if timer.is_over():
                     await trio.lowlevel.checkpoint()
 
