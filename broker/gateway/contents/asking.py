@@ -5,15 +5,23 @@ time: a node that does not answer holds back neither clients nor the other lanes
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import trio
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slice_runner import run_slices
+from broker.common.slices import Steps
 from broker.gateway.contents.refusals import Notes
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.pace import Pace
+from broker.protocol.dismantle import dismantle
+
+Result = TypeVar("Result")
+
+TakeOf = Callable[[int], Callable[[Any], Steps[None]]]
+"""Returns what takes the response of a node, in steps."""
 
 LANE: Final = "views"
 CHANGES: Final = "changes"
@@ -82,25 +90,47 @@ class Asking:
         """As `change`, at the controller: brokers of a cluster with ZooKeeper do not pass changes on."""
         return await self.change(self._controller(), message)
 
-    async def ask_each(self, messages: Mapping[int, Any], notes: Notes) -> dict[int, Any]:
-        """Return the response of each node to its message. Notes the nodes that fail."""
-        found: dict[int, Any] = {}
+    async def take(
+        self,
+        node_id: int | None,
+        message: Any,
+        take: Callable[[Any], Steps[Result]],
+        *,
+        at_most: int | None = None,
+    ) -> Result:
+        """Return what `take` makes of a response, which can be large: it is read and freed in slices. Raises
+        what `ask` and `take` raise.
+        """
+        response = await self.ask(node_id, message, at_most=at_most)
+        try:
+            return await run_slices(take(response))
+        finally:
+            freeing = dismantle(response)
+            del response
+            with trio.CancelScope(shield=True):
+                await run_slices(freeing)
+
+    async def take_each(self, messages: Mapping[int, Any], take_of: TakeOf, notes: Notes) -> int:
+        """Take the response of each node to its message, and return how many came. Notes the nodes that
+        fail.
+        """
+        taken = 0
 
         async def one(node_id: int, message: Any) -> None:
+            nonlocal taken
             try:
-                found[node_id] = await self.ask(node_id, message)
+                await self.take(node_id, message, take_of(node_id))
             except UpstreamError as error:
                 notes.failed(error)
+            else:
+                taken += 1
 
         async with trio.open_nursery() as nursery:
             for node_id, message in messages.items():
                 nursery.start_soon(one, node_id, message)
-        return found
+        return taken
 
-    async def ask_all(self, message: Any, notes: Notes) -> dict[int, Any]:
-        """Return the response of each node. Raises UpstreamError if no node answers."""
-        nodes = list(self._nodes())
-        found = await self.ask_each(dict.fromkeys(nodes, message), notes)
-        if not found:
+    async def take_all(self, message: Any, take_of: TakeOf, notes: Notes) -> None:
+        """Take the response of each node. Raises UpstreamError if no node answers."""
+        if not await self.take_each(dict.fromkeys(self._nodes(), message), take_of, notes):
             raise UpstreamError(Reason.NODE, "; ".join(notes.errors) or "no upstream node is known")
-        return found

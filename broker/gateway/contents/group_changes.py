@@ -32,7 +32,7 @@ from broker.gateway.contents.groups import (
 )
 from broker.gateway.contents.readings import UpstreamReadings
 from broker.gateway.contents.refusals import Notes, error_of
-from broker.gateway.contents.topics import EARLIEST, LATEST, led_by, list_offsets, read_partition_counts
+from broker.gateway.contents.topics import EARLIEST, LATEST, offsets_of, read_partition_counts
 from broker.gateway.contents.transactions import describe_transaction
 from broker.gateway.upstream.errors import UpstreamError
 from broker.metadata.actor import Role
@@ -117,11 +117,11 @@ class GroupChanges:
                 f"The reset concerns {len(places)} partitions; at most {MAX_PARTITIONS} can be reset at "
                 "once. Select some topics.",
             )
-        led = led_by((*place, leader) for place, leader in (await leaders_of(asking, notes, places)).items())
-        firsts = await list_offsets(asking, notes, led, EARLIEST)
-        ends = await list_offsets(asking, notes, led, LATEST)
+        leaders = await leaders_of(asking, notes, set(places))
+        firsts = await offsets_of(asking, notes, leaders, EARLIEST)
+        ends = await offsets_of(asking, notes, leaders, LATEST)
         is_timed = command.kind is ResetKind.TIMESTAMP
-        timed = await list_offsets(asking, notes, led, command.value) if is_timed else {}
+        timed = await offsets_of(asking, notes, leaders, command.value) if is_timed else {}
         moves = []
         for place in places:
             if place not in firsts or place not in ends:
@@ -210,18 +210,18 @@ class GroupChanges:
             raise unavailable(error) from error
         if found is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"There is no transactional id {name}.")
-        if found.transaction_state != ONGOING:
-            text = f"{name} has no open transaction; its state is {found.transaction_state}."
+        if found.state != ONGOING:
+            text = f"{name} has no open transaction; its state is {found.state}."
             raise ApiError(ErrorCode.INVALID_TXN_STATE, text)
         producer = found.producer_id, found.producer_epoch
         wanted = command.producer_id, command.producer_epoch
         if any(each not in (-1, own) for each, own in zip(wanted, producer, strict=True)):
             text = f"The producer is now {producer[0]} with epoch {producer[1]}."
             raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, text)
-        result = AbortResult(*producer, sum(len(topic.partitions) for topic in found.topics))
+        result = AbortResult(*producer, len(found.places))
         if command.validate_only:
             return Done(result)
-        request = InitProducerIdRequest(name, found.transaction_timeout_ms)
+        request = InitProducerIdRequest(name, found.timeout_ms)
         response = await self._asking.change(node_id, request, at_most=INIT_PRODUCER_ID_VERSION)
         if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:  # the abort has begun
             _check(ApiKey.INIT_PRODUCER_ID, response.error_code, name)

@@ -1,6 +1,6 @@
 """The upstream cluster's groups of all types: members, committed offsets and lag."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import trio
@@ -8,14 +8,14 @@ import trio
 from broker.api.requests.pacing import pieces
 from broker.common.errors import ErrorCode
 from broker.common.slice_runner import run_slices
-from broker.common.slices import SliceTimer
+from broker.common.slices import Steps, freed, sorted_in_steps
 from broker.controller.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow
 from broker.coordinator.group.messages import CONSUMER as CONSUMER_TYPE
 from broker.coordinator.group.messages import SHARE, STREAMS
 from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.contents.streams_groups import streams_group, streams_member
-from broker.gateway.contents.topics import LATEST, led_by, list_offsets
+from broker.gateway.contents.topics import LATEST, Positions, offsets_of
 from broker.gateway.upstream.errors import UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -54,9 +54,6 @@ DESCRIBE: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     STREAMS: StreamsGroupDescribeRequest,
 }
 
-Positions = dict[tuple[str, int], int]
-"""Offsets by topic and partition."""
-
 
 class Listed(NamedTuple):
     """A group as its coordinator lists it."""
@@ -69,18 +66,29 @@ class Listed(NamedTuple):
 
 async def read_groups(asking: Asking, notes: Notes) -> dict[str, GroupRow]:
     """Return all groups by id. Raises UpstreamError."""
-    listed = dict(_listed(await asking.ask_all(ListGroupsRequest(), notes), notes))
+    listed: dict[str, Listed] = {}
+    await asking.take_all(ListGroupsRequest(), lambda node_id: _take_list(node_id, listed, notes), notes)
     details = await _read_details(asking, notes, listed)
-    return {group_id: detail.group for group_id, detail in details.items()}
+    rows = await run_slices(_rows(details))
+    await run_slices(freed(details))
+    return rows
+
+
+def _rows(details: Mapping[str, GroupDetail]) -> Steps[dict[str, GroupRow]]:
+    rows = {}
+    for group_id, detail in details.items():
+        rows[group_id] = detail.group
+        yield
+    return rows
 
 
 async def read_group(asking: Asking, notes: Notes, group_id: str) -> GroupDetail | None:
     """Return one group, None if there is none. Raises UpstreamError, and ApiError for what is refused."""
     node_id = await find_coordinator(asking, group_id, GROUP_KEY)
-    response = await asking.ask(node_id, ListGroupsRequest())
-    if response.error_code:
-        raise error_of(ApiKey.LIST_GROUPS, response.error_code, group_id)
-    listed = dict(_listed({node_id: response}, notes)).get(group_id)
+    every: dict[str, Listed] = {}
+    await asking.take(node_id, ListGroupsRequest(), _take_list(node_id, every, notes))
+    listed = every.get(group_id)
+    await run_slices(freed(every))
     if listed is None:
         return None
     return (await _read_details(asking, notes, {group_id: listed}))[group_id]
@@ -95,42 +103,75 @@ async def find_coordinator(asking: Asking, name: str, kind: int) -> int:
     return int(found.node_id)
 
 
-def _listed(responses: Mapping[int, Any], notes: Notes) -> Iterator[tuple[str, Listed]]:
-    for node_id, response in responses.items():
+def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callable[[Any], Steps[None]]:
+    def take(response: Any) -> Steps[None]:
         if notes.note(ApiKey.LIST_GROUPS, response.error_code):
-            continue
+            return
         for each in response.groups:
             group_type = each.group_type.lower() or CLASSIC
-            yield each.group_id, Listed(node_id, group_type, each.protocol_type, each.group_state)
+            listed[each.group_id] = Listed(node_id, group_type, each.protocol_type, each.group_state)
+            yield
+
+    return take
 
 
 async def _read_details(asking: Asking, notes: Notes, listed: Mapping[str, Listed]) -> dict[str, GroupDetail]:
     described: dict[str, tuple[str, str, tuple[MemberRow, ...], Any]] = {}
     positions: dict[str, Positions] = {}
-    ids: dict[tuple[int, str], list[str]] = {}
-    for group_id, each in listed.items():
-        ids.setdefault((each.node_id, each.group_type), []).append(group_id)
+    ids = await run_slices(_by_node_and_type(listed))
     async with trio.open_nursery() as nursery:
         for (node_id, group_type), of_node in ids.items():
             for some in pieces(of_node, DESCRIBED_AT_ONCE):
                 if group_type in DESCRIBE:
                     nursery.start_soon(_describe, asking, notes, node_id, group_type, list(some), described)
                 nursery.start_soon(_fetch, asking, notes, node_id, group_type, list(some), positions)
-    ends = await _read_ends(asking, notes, {place for each in positions.values() for place in each})
+    places = await run_slices(_places(positions))
+    ends = await _read_ends(asking, notes, places)
+    found = await run_slices(_details(listed, described, positions, ends))
+    for done in (places, ends):
+        await run_slices(freed(done))
+    return found
+
+
+def _by_node_and_type(listed: Mapping[str, Listed]) -> Steps[dict[tuple[int, str], list[str]]]:
+    ids: dict[tuple[int, str], list[str]] = {}
+    for group_id, each in listed.items():
+        ids.setdefault((each.node_id, each.group_type), []).append(group_id)
+        yield
+    return ids
+
+
+def _places(positions: Mapping[str, Positions]) -> Steps[set[tuple[str, int]]]:
+    places: set[tuple[str, int]] = set()
+    for of_group in positions.values():
+        for place in of_group:
+            places.add(place)
+            yield
+    return places
+
+
+def _details(
+    listed: Mapping[str, Listed],
+    described: Mapping[str, tuple[str, str, tuple[MemberRow, ...], Any]],
+    positions: Mapping[str, Positions],
+    ends: Positions,
+) -> Steps[dict[str, GroupDetail]]:
     found: dict[str, GroupDetail] = {}
-    timer = SliceTimer()
-    for group_id in sorted(listed):
-        offsets = tuple(
-            _committed(*place, offset, ends.get(place))
-            for place, offset in sorted(positions.get(group_id, {}).items())
-        )
+    for group_id in (yield from sorted_in_steps(listed)):
+        own = positions.get(group_id, {})
+        offsets: list[CommittedRow] = []
+        lag = 0
+        for place in sorted(own):
+            offsets.append(_committed(*place, own[place], ends.get(place)))
+            lag += offsets[-1].lag or 0
+            yield
         each = listed[group_id]
         state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
-        lag = sum(row.lag or 0 for row in offsets) if offsets else None
-        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type)
-        found[group_id] = GroupDetail(row, assignor, members, offsets, streams)
-        if timer.is_over():
-            await trio.lowlevel.checkpoint()
+        row = GroupRow(
+            group_id, state, _protocol(each), len(members), lag if offsets else None, each.group_type
+        )
+        found[group_id] = GroupDetail(row, assignor, members, tuple(offsets), streams)
+        yield
     return found
 
 
@@ -152,40 +193,42 @@ async def _describe(
     described: dict[str, tuple[str, str, tuple[MemberRow, ...], Any]],
 ) -> None:
     message = DESCRIBE[group_type](group_ids)
+
+    def take(response: Any) -> Steps[None]:
+        for group in response.groups:
+            yield
+            gone = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            if gone or notes.note(message.API_KEY, group.error_code, group.group_id, group.error_message):
+                continue
+            streams = streams_group(group) if group_type == STREAMS else None
+            members = []
+            for each in group.members:
+                members.append((yield from _member(group_type, group, each)))
+                yield
+            assignor = group.protocol_data if group_type == CLASSIC else group.assignor_name or ""
+            described[group.group_id] = (group.group_state, assignor, tuple(members), streams)
+
     try:
-        response = await asking.ask(node_id, message)
+        await asking.take(node_id, message, take)
     except UpstreamError as error:
         notes.failed(error)
-        return
-    timer = SliceTimer()
-    for group in response.groups:
-        gone = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        if gone or notes.note(message.API_KEY, group.error_code, group.group_id, group.error_message):
-            continue
-        streams = streams_group(group) if group_type == STREAMS else None
-        members = []
-        for each in group.members:
-            members.append(await _member(group_type, group, each))
-            if timer.is_over():
-                await trio.lowlevel.checkpoint()
-        assignor = group.protocol_data if group_type == CLASSIC else group.assignor_name or ""
-        described[group.group_id] = (group.group_state, assignor, tuple(members), streams)
 
 
-async def _member(group_type: str, group: Any, member: Any) -> MemberRow:
+def _member(group_type: str, group: Any, member: Any) -> Steps[MemberRow]:
     if group_type == STREAMS:
         return streams_member(group, member)
+    assigned: tuple[tuple[str, int], ...] = ()
     if group_type == CLASSIC:
         instance_id = member.group_instance_id
-        is_consumer = group.protocol_type == CONSUMER
-        assigned = await run_slices(assigned_partitions(member.member_assignment)) if is_consumer else ()
+        if group.protocol_type == CONSUMER:
+            assigned = yield from assigned_partitions(member.member_assignment)
     else:
         instance_id = None if group_type == SHARE else member.instance_id
-        assigned = tuple(
-            (each.topic_name, index)
-            for each in member.assignment.topic_partitions
-            for index in sorted(each.partitions)
-        )
+        found: list[tuple[str, int]] = []
+        for each in member.assignment.topic_partitions:
+            found += ((each.topic_name, index) for index in sorted(each.partitions))
+            yield
+        assigned = tuple(found)
     return MemberRow(member.member_id, instance_id, member.client_id, member.client_host, assigned)
 
 
@@ -198,55 +241,72 @@ async def _fetch(
     positions: dict[str, Positions],
 ) -> None:
     """Read the committed offsets of groups, or where the share partitions of share groups start."""
-    if group_type == SHARE:
+    is_share = group_type == SHARE
+    if is_share:
         share_groups = [DescribeShareGroupOffsetsRequestGroup(each, None) for each in group_ids]
         message: Any = DescribeShareGroupOffsetsRequest(share_groups)
         at_most = None
     else:
         groups = [OffsetFetchRequestGroup(each, topics=None) for each in group_ids]
         message, at_most = OffsetFetchRequest(groups=groups), OFFSET_FETCH_VERSION
+
+    def take(response: Any) -> Steps[None]:
+        for group in response.groups:
+            if notes.note(message.API_KEY, group.error_code, group.group_id):
+                continue
+            found = positions.setdefault(group.group_id, {})
+            for topic in group.topics:
+                name = topic.topic_name if is_share else topic.name
+                for each in topic.partitions:
+                    offset = each.start_offset if is_share else each.committed_offset
+                    if not notes.note(message.API_KEY, each.error_code, name) and offset >= 0:
+                        found[name, each.partition_index] = offset
+                    yield
+
     try:
-        response = await asking.ask(node_id, message, at_most=at_most)
+        await asking.take(node_id, message, take, at_most=at_most)
     except UpstreamError as error:
         notes.failed(error)
-        return
-    timer = SliceTimer()
-    for group in response.groups:
-        if notes.note(message.API_KEY, group.error_code, group.group_id):
-            continue
-        found = positions.setdefault(group.group_id, {})
-        for topic in group.topics:
-            for each in topic.partitions:
-                name = topic.topic_name if group_type == SHARE else topic.name
-                offset = each.start_offset if group_type == SHARE else each.committed_offset
-                if not notes.note(message.API_KEY, each.error_code, name) and offset >= 0:
-                    found[name, each.partition_index] = offset
-            if timer.is_over():
-                await trio.lowlevel.checkpoint()
 
 
-async def _read_ends(asking: Asking, notes: Notes, places: Iterable[tuple[str, int]]) -> Positions:
+async def _read_ends(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
     """Return the high watermarks of partitions, as far as they can be read."""
     leaders = await leaders_of(asking, notes, places)
-    led = led_by((*place, leader) for place, leader in leaders.items())
-    return await list_offsets(asking, notes, led, LATEST)
+    ends = await offsets_of(asking, notes, leaders, LATEST)
+    await run_slices(freed(leaders))
+    return ends
 
 
-async def leaders_of(asking: Asking, notes: Notes, places: Iterable[tuple[str, int]]) -> Positions:
+async def leaders_of(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
     """Return the leader of each partition that exists, -1 without one, as far as it can be read."""
-    wanted = set(places)
     found: Positions = {}
-    for some in pieces(sorted({topic for topic, _ in wanted}), TOPICS_AT_ONCE):
-        topics = [MetadataRequestTopic(name=name) for name in some]
-        try:
-            metadata = await asking.ask(None, MetadataRequest(topics, allow_auto_topic_creation=False))
-        except UpstreamError as error:
-            notes.failed(error)
-            continue
+
+    def take(metadata: Any) -> Steps[None]:
         for topic in metadata.topics:
+            yield
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
-            if not notes.note(ApiKey.METADATA, topic.error_code, topic.name or ""):
-                led = {(topic.name, each.partition_index): each.leader_id for each in topic.partitions}
-                found |= {place: leader for place, leader in led.items() if place in wanted}
+            if notes.note(ApiKey.METADATA, topic.error_code, topic.name or ""):
+                continue
+            for each in topic.partitions:
+                place = topic.name, each.partition_index
+                if place in places:
+                    found[place] = each.leader_id
+                yield
+
+    names = await run_slices(_topics(places))
+    for some in pieces(names, TOPICS_AT_ONCE):
+        topics = [MetadataRequestTopic(name=name) for name in some]
+        try:
+            await asking.take(None, MetadataRequest(topics, allow_auto_topic_creation=False), take)
+        except UpstreamError as error:
+            notes.failed(error)
     return found
+
+
+def _topics(places: Iterable[tuple[str, int]]) -> Steps[list[str]]:
+    names: set[str] = set()
+    for topic, _ in places:
+        names.add(topic)
+        yield
+    return (yield from sorted_in_steps(names))

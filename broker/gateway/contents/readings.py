@@ -8,6 +8,8 @@ import trio
 
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slice_runner import run_slices
+from broker.common.slices import freed
 from broker.controller.rows.upstream import ReadState, RefusedRead
 from broker.gateway.contents.asking import unavailable
 from broker.gateway.contents.refusals import Notes
@@ -77,6 +79,8 @@ class UpstreamReadings(Readings):
         with trio.move_on_after(WAIT_S):
             while reading.ended is not None:
                 await reading.ended.wait()
+                if not reading.is_outdated:
+                    break
                 reading = self._begin(part, name)  # something has changed since it began
         if reading.read_ms is None:
             raise reading.error or ApiError(
@@ -143,9 +147,15 @@ class UpstreamReadings(Readings):
             reading.error = error
         else:
             wait_s = max(wait_s, BUSY_SHARE * (trio.current_time() - begun))
-            reading.value, reading.read_ms, reading.error = value, self._clock.wall_ms(), None
+            replaced, reading.value = reading.value, value
+            reading.read_ms, reading.error = self._clock.wall_ms(), None
             reading.incomplete = "; ".join(notes.errors)
             reading.refused = notes.refused
+            del value
+            if isinstance(replaced, dict):
+                rows = list(replaced.values())  # whoever reads the replaced one keeps its rows
+                del replaced
+                await run_slices(freed(rows))
         finally:
             ended, reading.ended = reading.ended, None
             assert ended is not None

@@ -31,7 +31,7 @@ from broker.controller.topic_records import (
 )
 from broker.gateway.contents.asking import Asking, unavailable
 from broker.gateway.contents.refusals import Notes, error_of
-from broker.gateway.contents.topics import EARLIEST, LATEST, led_by, list_offsets
+from broker.gateway.contents.topics import EARLIEST, LATEST, offsets_of
 from broker.gateway.own_topics import is_secret
 from broker.gateway.upstream.errors import UpstreamError
 from broker.metadata.actor import Role
@@ -163,12 +163,12 @@ class UpstreamRecords:
     ) -> list[Range]:
         topic, notes = command.topic, Notes()
         indexes = selected(command, len(leaders))
-        led = led_by((topic, index, leaders.get(index, -1)) for index in indexes)
-        firsts = await list_offsets(self._asking, notes, led, EARLIEST)
-        ends = await list_offsets(self._asking, notes, led, LATEST)
+        led = {(topic, index): leaders.get(index, -1) for index in indexes}
+        firsts = await offsets_of(self._asking, notes, led, EARLIEST)
+        ends = await offsets_of(self._asking, notes, led, LATEST)
         timed = {}
         if command.start.kind is StartKind.TIMESTAMP and not command.positions:
-            timed = await list_offsets(self._asking, notes, led, command.start.value)
+            timed = await offsets_of(self._asking, notes, led, command.start.value)
         positions = dict(command.positions)
         ranges = []
         for index in indexes:

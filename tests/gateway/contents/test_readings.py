@@ -159,14 +159,34 @@ async def test_a_frozen_cluster_holds_nobody_for_longer_than_five_seconds(
 
 async def test_a_change_during_a_reading_is_read_after_it(autojump_clock: MockClock) -> None:
     async with running() as cluster:
-        cluster.takes_s = 1.0
+        cluster.takes_s, begun = 1.0, trio.current_time()
         cluster.readings.want(Part.TOPICS)
         await trio.sleep(0.5)
         cluster.readings.outdate(Part.TOPICS)
         await cluster.readings.fresh(Part.TOPICS)
-        assert cluster.value() == 2
+        assert (trio.current_time() - begun, cluster.value()) == (2.0, 2)
+        for _ in range(2):
+            # Once more, since brokers learn of a change one after the other.
+            await cluster.readings.fresh(Part.TOPICS)
+            assert cluster.value() == 3
+
+
+@pytest.mark.parametrize(("later_s", "reads"), [(0.99, 2), (1.0, 3), (1.01, 3)])
+async def test_after_a_change_it_is_read_at_once_and_again_a_second_later(
+    autojump_clock: MockClock, later_s: float, reads: int
+) -> None:
+    async with running() as cluster:
+        await cluster.readings.fresh(Part.TOPICS)
+        cluster.readings.outdate(Part.TOPICS)
+        await cluster.readings.fresh(Part.TOPICS)
         await cluster.readings.fresh(Part.TOPICS)
         assert cluster.value() == 2
+        await trio.sleep(later_s)
+        await cluster.readings.fresh(Part.TOPICS)
+        assert cluster.value() == reads
+        await trio.sleep(MAX_AGE_S - 1.1)
+        await cluster.readings.fresh(Part.TOPICS)
+        assert len(cluster.reads) <= 3
 
 
 async def test_what_is_refused_is_told_once_with_the_acl_that_it_wants(autojump_clock: MockClock) -> None:
