@@ -27,10 +27,10 @@ from broker.gateway.contents.asking import Asking, unavailable
 from broker.gateway.contents.readings import UpstreamReadings
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.contents.topics import TopicContents, read_topics
-from broker.gateway.own_topics import is_ours
 from broker.gateway.upstream.errors import UpstreamError
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
+from broker.metadata.image import is_reserved
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -185,7 +185,7 @@ def _is_about_topics(command: IncrementalAlterConfigs) -> bool:
 def check(at: Situation, needed: Role, topic: str) -> None:
     """Raise ApiError for a missing role, and for a topic that only gateways change."""
     at.require(needed, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if is_ours(topic):
+    if is_reserved(topic):
         text = f"{topic} belongs to the gateways, which alone create and change it."
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
 
