@@ -54,8 +54,8 @@ PAGES: Final = (
 )
 
 
-UPSTREAMS: Final = ("topics", "groups", "transactions", "records", "delegation_tokens", "acls")
-"""The pages of what a gateway's upstream cluster has and the gateway has not."""
+UPSTREAMS: Final = ("delegation_tokens",)
+"""The pages of what a gateway cannot show of its upstream cluster: a login sees its own tokens only."""
 
 UPSTREAMS_OWN: Final = "upstreams_own"
 """The template and script that a gateway has in their place."""

@@ -55,7 +55,12 @@ UNAUTHENTICATED: Final = _type(
     "The token or the session is missing, unknown, expired or ended.",
     401,
 )
-FORBIDDEN: Final = _type("forbidden", "The token's role does not permit this.", 403)
+FORBIDDEN: Final = _type(
+    "forbidden",
+    "The token's role does not permit this; or the upstream cluster refuses it to the gateway's credential, "
+    "and `detail` names the ACL that it wants.",
+    403,
+)
 CROSS_SITE: Final = _type(
     "cross-site", "A browser sent the request for another site, or without its CSRF token.", 403
 )
@@ -126,8 +131,8 @@ TABLE_UNREADABLE: Final = _type(
 )
 UNAVAILABLE: Final = _type(
     "unavailable",
-    "The broker is starting, stopping or overloaded, or its disk fails; `Retry-After` may say when to try "
-    "again.",
+    "The broker is starting, stopping or overloaded, its disk fails, or a gateway's upstream cluster does "
+    "not answer; `Retry-After` may say when to try again.",
     503,
 )
 BUSY: Final = _type("busy", "Another simulation is running.", 503)

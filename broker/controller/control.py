@@ -161,11 +161,16 @@ class Control:
         node_id = configuration.config.broker.node_id
         self.live = DynamicConfig(configuration.with_dynamic(image.dynamic_configs(node_id)))
         self._planners = dict(PLANNERS)
-        self._operations: dict[type, Operation] = {}
+        self._operations: dict[type, tuple[Operation, Callable[[Any], bool]]] = {}
 
-    def add_operation(self, command: type[Command[Result]], operation: Operation) -> None:
-        """Register the operation that a command runs."""
-        self._operations[command] = operation
+    def add_operation(
+        self,
+        command: type[Command[Result]],
+        operation: Operation,
+        concerns: Callable[[Any], bool] = lambda _command: True,
+    ) -> None:
+        """Register the operation that a command runs. Those that it does not concern are planned."""
+        self._operations[command] = operation, concerns
 
     def add_planner(
         self,
@@ -200,8 +205,8 @@ class Control:
         """
         if isinstance(command, Undo):
             return cast(Result, await self._undo(command, actor))
-        operation = self._operations.get(type(command))
-        if operation is not None:
+        operation, concerns = self._operations.get(type(command), (None, None))
+        if operation is not None and concerns is not None and concerns(command):
             return await self._operate(operation, command, actor)
         async with self._committer.exclusive():
             return await self._carry_out(command, actor)

@@ -35,7 +35,7 @@ from broker.partitions.partitions import HostedTopic, Partitions
 MAX_PARTITIONS: Final = 500
 """Partitions of one reset, and offsets that are deleted at once; ours. They take about 4 ms."""
 
-_MAX_NAMED: Final = 5
+MAX_NAMED: Final = 5
 """Members that a refusal names."""
 _MAX_NOTED: Final = 1_000
 """Characters of the old and new offsets of a topic in the audit trail."""
@@ -160,7 +160,7 @@ class GroupChanges:
         offsets = [OffsetToCommit(each.topic, each.partition, each.after) for each in moves]
         request = CommitRequest(group_id, -1, "", None, offsets)
         self._write(lambda token, now: self._groups.coordinator.offsets.commit(request, token, now))
-        return Done(moves, _notes(group_id, moves))
+        return Done(moves, reset_notes(group_id, moves))
 
     async def _reset_start_offsets(
         self, command: ResetOffsets, moves: list[OffsetMove]
@@ -173,7 +173,7 @@ class GroupChanges:
             topic_id = self._partitions.by_name[each.topic].topic_id
             offsets.setdefault(topic_id, (each.topic, {}))[1][each.partition] = each.after
         _check_outcome(await self._share.alter(command.group_id, offsets))
-        return Done(moves, _notes(command.group_id, moves))
+        return Done(moves, reset_notes(command.group_id, moves))
 
     def _moves(self, command: ResetOffsets) -> Slices[list[OffsetMove]]:
         committed = yield from self._groups.positions(command.group_id)
@@ -341,8 +341,8 @@ class GroupChanges:
 
     def _not_empty(self, group: GroupOverview) -> ApiError:
         named = [f"{client_id} at {host.lstrip('/')}" for client_id, host in group.clients]
-        more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
-        members = f"{', '.join(named[:_MAX_NAMED])}{more}" or "members that are joining"
+        more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+        members = f"{', '.join(named[:MAX_NAMED])}{more}" or "members that are joining"
         return ApiError(
             ErrorCode.NON_EMPTY_GROUP,
             f"The group {group.group_id} is in use ({group.state}): {members}. Stop its members first.",
@@ -373,7 +373,7 @@ def _committed(offsets: Mapping[str, Mapping[int, Any]], move: OffsetMove) -> in
     return None if found is None else int(found.offset)
 
 
-def _notes(group_id: str, moves: Sequence[OffsetMove]) -> tuple[Change, ...]:
+def reset_notes(group_id: str, moves: Sequence[OffsetMove]) -> tuple[Change, ...]:
     """Return a row of the audit trail for each topic, with its old and new offsets."""
     by_topic: dict[str, list[str]] = {}
     for each in moves:

@@ -97,11 +97,16 @@ def _change(alteration: ScramDeletion | ScramUpsertion, at: Situation) -> Change
     return Change(ChangeKind.USER_SCRAM, user, mechanism.name, None)
 
 
-def _written(wanted: ScramUpsertion, mechanism: ScramMechanism) -> str:
-    if wanted.iterations < MIN_ITERATIONS:
+def check_iterations(iterations: int) -> None:
+    """Raise ApiError UNACCEPTABLE_CREDENTIAL for a number out of Kafka's range."""
+    if iterations < MIN_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if wanted.iterations > MAX_ITERATIONS:
+    if iterations > MAX_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+
+
+def _written(wanted: ScramUpsertion, mechanism: ScramMechanism) -> str:
+    check_iterations(wanted.iterations)
     if not wanted.salt or not wanted.salted_password:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salt and salted password must not be empty")
     if max(len(wanted.salt), len(wanted.salted_password)) > LONGEST_SECRET:

@@ -147,27 +147,15 @@ class TopicRecords:
 
     async def browse(self, command: BrowseRecords, at: Situation) -> Done[FoundRecords]:
         """Run BrowseRecords."""
-        console = at.config.console
-        at.require(Role[console.browse_role.upper()], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if not 1 <= command.limit <= console.browse_max_records:
-            most = console.browse_max_records
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"The limit must be from 1 to {most} records (console.browse.max.records).",
-            )
+        limits = read_limits(command, at)
         hosted = self._hosted(command.topic)
-        if command.is_download:
-            kept = MAX_DOWNLOAD
-        else:
-            kept = MAX_WHOLE if command.is_whole else console.browse_max_shown_bytes
-        limits = ReadLimits(command.limit, console.browse_max_read_bytes, console.browse_max_ms, kept)
         found = await self._run(self._read(hosted, command, limits))
-        return Done(found, (Change(ChangeKind.RECORDS, command.topic, "read", _reading(command, found)),))
+        return Done(found, (reading_note(command, found),))
 
     def _read(self, hosted: HostedTopic, command: BrowseRecords, limits: ReadLimits) -> Slices[FoundRecords]:
         positions = dict(command.positions)
         ranges = []
-        for index in _selected(command, hosted):
+        for index in selected(command, hosted.count):
             log = hosted.open_logs.get(index)
             if log is None:
                 ranges.append(Range(index, None, 0, 0))
@@ -187,14 +175,11 @@ class TopicRecords:
         """Run ProduceRecord. Does not wait for the flush of flush.messages."""
         at.require(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         hosted = self._hosted(command.topic)
-        if is_internal(hosted.name):
-            raise ApiError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{hosted.name} is internal: only the broker writes to it."
-            )
+        refuse_internal(hosted.name)
         index = self._partition_of(command, hosted)
         log = hosted.log(index)
         if log is None:
-            raise _no_partition(hosted, index)
+            raise no_partition(hosted.name, index, hosted.count)
         wall_ms = self._wall_ms()
         record = NewRecord(command.key, command.value, wall_ms, command.headers)
         staged = log.stage(build_batch([record]), now_wall_ms=wall_ms)
@@ -202,9 +187,7 @@ class TopicRecords:
         if staged.error is not None:
             raise ApiError(staged.error, "The record could not be written.")
         self._grown(log)
-        produced = ProducedRecord(index, staged.base_offset, wall_ms)
-        text = f"partition {index}, offset {produced.offset}"
-        return Done(produced, (Change(ChangeKind.RECORDS, command.topic, "produced", text),))
+        return produced_at(command.topic, ProducedRecord(index, staged.base_offset, wall_ms))
 
     def _partition_of(self, command: ProduceRecord, hosted: HostedTopic) -> int:
         if command.partition is not None:
@@ -221,24 +204,54 @@ class TopicRecords:
         return hosted
 
 
-def _selected(command: BrowseRecords, hosted: HostedTopic) -> list[int]:
-    """Return the partitions to read. Raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
-    named = [index for index, _ in command.positions] or command.partitions or range(hosted.count)
+def refuse_internal(topic: str) -> None:
+    """Raise ApiError for a topic that no operator writes to."""
+    if is_internal(topic):
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal: only the broker writes to it."
+        )
+
+
+def produced_at(topic: str, produced: ProducedRecord) -> Done[ProducedRecord]:
+    text = f"partition {produced.partition}, offset {produced.offset}"
+    return Done(produced, (Change(ChangeKind.RECORDS, topic, "produced", text),))
+
+
+def read_limits(command: BrowseRecords, at: Situation) -> ReadLimits:
+    """Return the limits of a reading. Raises ApiError for a missing role, or a limit out of range."""
+    console = at.config.console
+    at.require(Role[console.browse_role.upper()], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not 1 <= command.limit <= console.browse_max_records:
+        most = console.browse_max_records
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"The limit must be from 1 to {most} records (console.browse.max.records).",
+        )
+    if command.is_download:
+        kept = MAX_DOWNLOAD
+    else:
+        kept = MAX_WHOLE if command.is_whole else console.browse_max_shown_bytes
+    return ReadLimits(command.limit, console.browse_max_read_bytes, console.browse_max_ms, kept)
+
+
+def selected(command: BrowseRecords, count: int) -> list[int]:
+    """Return the partitions to read, of `count`. Raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+    named = [index for index, _ in command.positions] or command.partitions or range(count)
     if len(named) > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"{len(named)} partitions are too many for one reading; select at most {MAX_PARTITIONS}.",
         )
     for index in named:
-        if not 0 <= index < hosted.count:
-            raise _no_partition(hosted, index)
+        if not 0 <= index < count:
+            raise no_partition(command.topic, index, count)
     return sorted(set(named))
 
 
-def _no_partition(hosted: HostedTopic, index: int) -> ApiError:
+def no_partition(topic: str, index: int, count: int) -> ApiError:
     return ApiError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"{hosted.name} has no partition {index}; it has the partitions 0 to {hosted.count - 1}.",
+        f"{topic} has no partition {index}; it has the partitions 0 to {count - 1}.",
     )
 
 
@@ -254,8 +267,8 @@ def _start(start: Start, log: PartitionLog, end: int) -> Slices[int]:
     return end if found is None else found[0]
 
 
-def _reading(command: BrowseRecords, found: FoundRecords) -> str:
-    """Return what was read as a line of the audit trail."""
+def reading_note(command: BrowseRecords, found: FoundRecords) -> Change:
+    """Return the row of the audit trail that says what was read."""
     if command.positions:
         begun = "continued"
     elif command.start.kind is StartKind.TIMESTAMP:
@@ -277,7 +290,8 @@ def _reading(command: BrowseRecords, found: FoundRecords) -> str:
     ]
     filtered = f", filtered {' and '.join(filters)}" if filters else ""
     counted = f"{len(found.records)} record{'' if len(found.records) == 1 else 's'}"
-    return f"{counted} of {noun} {named}, {begun}{filtered}"
+    text = f"{counted} of {noun} {named}, {begun}{filtered}"
+    return Change(ChangeKind.RECORDS, command.topic, "read", text)
 
 
 def _moment(epoch_ms: int) -> str:

@@ -25,6 +25,7 @@ from broker.controller.rows.upstream import (
     UpstreamSummary,
 )
 from broker.gateway.channel import GatewayChannel
+from broker.gateway.contents.contents import ClusterContents
 from broker.gateway.event_topics import UpstreamTopics
 from broker.gateway.node_ports import NodePorts
 from broker.gateway.sharing.signing import Records, Refusal
@@ -160,6 +161,7 @@ class UpstreamViews:
         server: SocketServer,
         events: UpstreamTopics,
         local_apis: Collection[str],
+        contents: ClusterContents,
         shares: ShareViews | None = None,
         records: Mapping[str, Records] = MappingProxyType({}),
         *,
@@ -168,6 +170,7 @@ class UpstreamViews:
         """`records` are those of the gateways' topics."""
         self.drain = drain
         self.shares = shares or ShareViews()
+        self.contents = contents
         self._records = records
         self._clock = clock
         self._config = config

@@ -510,6 +510,11 @@ class PartitionLog:
             )
             self._snapshot_at = offset
 
+    def chunk(self, offset: int, max_bytes: int) -> Slices[bytes]:
+        """Return the bytes that `read` finds, with `min_one_batch`. For `record_reader`."""
+        yield from ()
+        return self.read(offset, max_bytes, min_one_batch=True).read()
+
     def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
         """Return bytes from the batch that holds `offset` on, at most `max_bytes`.
 

@@ -19,6 +19,8 @@ each change; the console shows them through broker.views.metadata.
     records         a topic's name           read, produced: what an operator did to records
     group           its id                   offsets reset, offsets deleted, deleted, by an operator
     transaction     its transactional id     aborted: by an operator
+    upstream        a topic, user or ACL     what an operator did to it through a gateway: created, deleted, a
+                    of the upstream cluster  setting
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
     delegation-token  its id                 token: owner, requester, renewers, times; expires_ms
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
@@ -70,6 +72,7 @@ class ChangeKind(StrEnum):
     RECORDS = "records"
     GROUP = "group"
     TRANSACTION = "transaction"
+    UPSTREAM = "upstream"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
     ACL = "acl"
     ALERT_RULE = "alert-rule"
@@ -79,7 +82,7 @@ class ChangeKind(StrEnum):
 ACL_IS_SET: Final = "true"
 """The value of an ACL that exists."""
 
-NOTES: Final = frozenset({ChangeKind.RECORDS, ChangeKind.GROUP, ChangeKind.TRANSACTION})
+NOTES: Final = frozenset({ChangeKind.RECORDS, ChangeKind.GROUP, ChangeKind.TRANSACTION, ChangeKind.UPSTREAM})
 """Kinds of actions outside the metadata. Their rows are only for the audit trail: they have no old value, and
 nothing is kept of them in memory.
 """

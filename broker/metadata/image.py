@@ -19,7 +19,7 @@ from broker.common.errors import BrokerBug
 from broker.metadata import alerts
 from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
-from broker.metadata.changes import SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
+from broker.metadata.changes import NOTES, SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
 from broker.security.acl.acl import Acl, read_acl
 from broker.security.passwords import Cost, StoredPassword
 
@@ -274,8 +274,8 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 image = replace(image, alert_destinations=destinations)
             case ChangeKind.CONNECTION | ChangeKind.GATEWAY:
                 pass  # for the audit trail only
-            case ChangeKind.RECORDS | ChangeKind.GROUP | ChangeKind.TRANSACTION:
-                pass  # for the audit trail only
+            case note if note in NOTES:
+                pass
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")
     return image

@@ -12,13 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import SLICE, Slices
-from broker.log.partition import PartitionLog
 from broker.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader, Buffer, header_at
 from broker.records.packing import unpacked
 from broker.records.walk import RecordSpans, Span, header_spans, record_spans
@@ -132,11 +131,26 @@ class FoundRecords(msgspec.Struct, frozen=True):
     unreadable: tuple[UnreadableBatch, ...]
 
 
+class ReadableLog(Protocol):
+    """The log of a partition, here (`PartitionLog`) or at another broker."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    def past_gap(self, offset: int) -> int:
+        """Return the first offset from `offset` on that is not in a gap."""
+
+    def chunk(self, offset: int, max_bytes: int) -> Slices[bytes]:
+        """Return bytes from the batch that holds `offset` on, about `max_bytes`, and at least one batch; none
+        at the end. Raises ApiError, OSError.
+        """
+
+
 class Range(NamedTuple):
     """Part of a partition: from offset `start` to before `end`. `log` None: it was never written."""
 
     partition: int
-    log: PartitionLog | None
+    log: ReadableLog | None
     start: int
     end: int
 
@@ -242,7 +256,7 @@ class _Cursor:
         """Read the batch with `offset`, or the first one after it."""
         self._records, self._header = iter(()), None
         try:
-            if not self._is_at_batch() and not self._read_chunk():
+            if not self._is_at_batch() and not (yield from self._read_chunk()):
                 self.offset = self.end
                 return
             header = self._header = header_at(self._chunk, self._at)
@@ -266,7 +280,7 @@ class _Cursor:
         left = len(self._chunk) - self._at
         return left >= HEADER_BYTES and HEADER_BYTES <= header_at(self._chunk, self._at).size <= left
 
-    def _read_chunk(self) -> bool:
+    def _read_chunk(self) -> Slices[bool]:
         """Read from `offset` on. Returns False if there is nothing. Raises ApiError, OSError."""
         log = self._log
         if log is None:
@@ -275,7 +289,7 @@ class _Cursor:
         if start >= self.end:
             return False
         self.offset = start
-        self._chunk, self._at = log.read(start, CHUNK, min_one_batch=True).read(), 0
+        self._chunk, self._at = (yield from log.chunk(start, CHUNK)), 0
         if self._chunk and not self._is_at_batch():
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch at offset {start} has an impossible length")
         return bool(self._chunk)

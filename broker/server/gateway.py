@@ -32,6 +32,7 @@ from broker.gateway.apis.registry import LISTS_CLIENT_METRICS, add_apis
 from broker.gateway.apis.roles import Roles
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.client_racks import ClientRacks
+from broker.gateway.contents.contents import ClusterContents
 from broker.gateway.draining.drain import Drain
 from broker.gateway.draining.elsewhere import Elsewhere
 from broker.gateway.event_topics import UpstreamTopics
@@ -200,6 +201,19 @@ class GatewayServer(Server):
         if config.quotas.scope == "cluster":
             self.sharing, shares = self._share_limits()
         self.events = self._make_events(self.event_topics, self.event_topics.append, self.origin)
+        self.contents = ClusterContents(
+            self.client,
+            lambda: self.cluster.nodes,
+            self._controller,
+            lambda: self.is_ready,
+            self.control,
+            metadata.writer,
+            config,
+            clock,
+            logs_in=any(
+                not self._logs_in_upstream(each.name) for each in config.network.resolved_listeners()
+            ),
+        )
         self.upstream_views = UpstreamViews(
             clock,
             lambda: self.control.config,
@@ -208,6 +222,7 @@ class GatewayServer(Server):
             self.socket_server,
             self.event_topics,
             [NAMES[entry.key] for entry in self._always_answered if entry.key != ApiKey.API_VERSIONS],
+            self.contents,
             shares,
             self._records,
             drain=self.leaving.row,
@@ -256,6 +271,8 @@ class GatewayServer(Server):
         nursery.start_soon(self.client.run, name="upstream-client")
         nursery.start_soon(self.cluster.run, name="upstream-cluster")
         nursery.start_soon(self._own_topics.run, self.client, name="gateway-topics")
+        if self.config.console.listener is not None:
+            nursery.start_soon(self.contents.readings.run, name="upstream-views")
         if self.config.upstream.sasl_jaas_location:
             follow = partial(self._upstream_security.follow_file, self.cluster.renew_logins)
             nursery.start_soon(follow, name="upstream-credentials")
@@ -486,6 +503,11 @@ class GatewayServer(Server):
     def _renew_metrics(self) -> None:
         for routes in self._routes.values():
             routes.renew_metrics()
+
+    def _controller(self) -> int | None:
+        """Return the node that the cluster names as its controller."""
+        node_id = self.cluster.controller_id
+        return node_id if node_id in self.cluster.nodes else None
 
     def _backoff_of(self, node_id: int | None) -> ReconnectBackoff:
         return self._backoffs.setdefault(node_id, ReconnectBackoff(self.config.upstream))

@@ -87,7 +87,7 @@ class ServerViews:
             parts, lambda: control.config.quotas.metrics_max_entities, logs, upstream
         )
         self.task_tree = TaskTree(parts.clock, OwnedResources(parts, metadata.node_id, logs))
-        topics = TopicViews(lambda: control.image)
+        topics = TopicViews(lambda: control.image) if upstream is None else upstream.contents.topics
         if logs is not None:
             topics = LogViews(
                 lambda: control.image,

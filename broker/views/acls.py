@@ -47,10 +47,10 @@ __all__ = [
 
 
 class AclRow(msgspec.Struct, frozen=True):
-    """An ACL, and who created it when."""
+    """An ACL, and who created it when: "" and None for those of an upstream cluster, which does not tell."""
 
     acl: Acl
-    created_at_ms: int
+    created_at_ms: int | None
     created_by: str
 
 

@@ -19,6 +19,7 @@ from broker.views.live_quotas import LiveQuotas
 from broker.views.live_server import LiveServer
 from broker.views.metadata import DelegationTokenViews, MetadataViews
 from broker.views.quota_views import QuotaViews
+from broker.views.readings import Readings
 from broker.views.topics import TopicViews
 from broker.views.upstream_views import ShareViews, UpstreamViewSource
 
@@ -27,8 +28,8 @@ class Views:
     """Reading needs the role viewer, which authentication has checked.
 
     `upstream` is a gateway's: None at a broker. `shares` has the other gateways that share limits; it is
-    empty unless there are some. `topics` has the topics, groups and transactions of this server, not those of
-    an upstream cluster.
+    empty unless there are some. `topics` has the topics, groups and transactions: at a gateway those of its
+    upstream cluster, as `readings` has last read them.
     """
 
     def __init__(
@@ -49,9 +50,11 @@ class Views:
         self.server_info = server_info
         self.upstream = upstream
         self.shares = ShareViews() if upstream is None else upstream.shares
-        self.metadata = MetadataViews(control, committer)
+        contents = None if upstream is None else upstream.contents
+        self.readings = Readings() if contents is None else contents.readings
+        self.metadata = MetadataViews(control, committer) if contents is None else contents.metadata
         self.quotas = QuotaViews(control, live_quotas, self.shares)
-        self.acls = AclViews(lambda: control.image, authorizer)
+        self.acls = AclViews(lambda: control.image, authorizer) if contents is None else contents.acls
         self.delegation_tokens = DelegationTokenViews(
             lambda: control.image, lambda: bool(control.config.security.delegation_token_secret_key)
         )

@@ -41,6 +41,10 @@ class MetadataViews:
         """
         return describe_in_steps(resource, self._control.image, self._control.configuration)
 
+    def describe_node(self, node_id: int) -> list[ConfigRow]:
+        """Return the settings of a node of the upstream cluster, as last read; none at a broker."""
+        return []
+
     def broker_config_version(self, name: str) -> int:
         """Return the version of the dynamic settings of the broker with this node id, "" for all brokers."""
         return self._control.image.broker_config_version(name)

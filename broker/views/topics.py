@@ -248,7 +248,7 @@ def group_detail(
         described = groups.coordinator.classic.described(group_id, missing_is_error=True)
         protocol_type, assignor = described.protocol_type, described.protocol
         for each in described.members:
-            assigned = (yield from _assigned(each.assignment)) if protocol_type == CONSUMER else ()
+            assigned = (yield from assigned_partitions(each.assignment)) if protocol_type == CONSUMER else ()
             members.append(
                 MemberRow(each.member_id, each.instance_id, each.client_id, each.client_host, assigned)
             )
@@ -284,7 +284,7 @@ def _named(
     return tuple(found)
 
 
-def _assigned(data: bytes) -> Steps[tuple[tuple[str, int], ...]]:
+def assigned_partitions(data: bytes) -> Steps[tuple[tuple[str, int], ...]]:
     """Return the partitions of a ConsumerProtocolAssignment, none when `data` is not one: the leader of the
     group wrote it, and the broker does not validate it.
     """

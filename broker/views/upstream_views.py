@@ -21,7 +21,11 @@ from broker.controller.rows.upstream import (
 )
 from broker.network.connection.channel import Channel
 from broker.quotas.remote_use import NO_REMOTE_USE, Clients, RemoteUse
+from broker.views.acls import AclViews
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
+from broker.views.metadata import MetadataViews
+from broker.views.readings import Readings
+from broker.views.topics import TopicViews
 
 UpstreamOf = Callable[[Channel], tuple[str, int | None]]
 """Returns where a connection is forwarded to: address, "" for none, and node."""
@@ -103,11 +107,32 @@ class ShareViews:
         return RemoteConnections()
 
 
+class ContentViews(Protocol):
+    """The views of what a server contains that are about the upstream cluster at a gateway: they show the
+    last of its `readings`.
+    """
+
+    @property
+    def readings(self) -> Readings: ...
+
+    @property
+    def topics(self) -> TopicViews: ...
+
+    @property
+    def metadata(self) -> MetadataViews: ...
+
+    @property
+    def acls(self) -> AclViews: ...
+
+
 class UpstreamViewSource(Protocol):
     """All calls are fast and synchronous, and return the current state."""
 
     @property
     def shares(self) -> ShareViews: ...
+
+    @property
+    def contents(self) -> ContentViews: ...
 
     def row(self) -> UpstreamRow: ...
 

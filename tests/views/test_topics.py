@@ -14,7 +14,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from broker.views.topics import _assigned, group_detail, group_rows, partition_rows
+from broker.views.topics import assigned_partitions, group_detail, group_rows, partition_rows
 from tests.api.group import GROUP, commit, find_coordinator, stable_member
 from tests.api.harness import WALL_MS, Harness
 
@@ -71,21 +71,21 @@ async def test_unknown_topics_and_groups_have_no_rows(harness: Harness) -> None:
 
 def test_an_assignment_is_read_topic_by_topic() -> None:
     data = assignment(("orders", (0, 2)), ("clicks", (1,)))
-    assert run_through(_assigned(data)) == (("orders", 0), ("orders", 2), ("clicks", 1))
+    assert run_through(assigned_partitions(data)) == (("orders", 0), ("orders", 2), ("clicks", 1))
 
 
 def test_an_assignment_that_does_not_decode_has_no_partitions() -> None:
     whole = assignment(("orders", (0, 2)), ("clicks", (1,)))
     for end in range(len(whole)):
-        assert run_through(_assigned(whole[:end])) == ()
-    assert run_through(_assigned(struct.pack(">hi", 0, 2**31 - 1))) == ()
-    assert run_through(_assigned(struct.pack(">hihi", 0, 1, -1, -1))) == ()
+        assert run_through(assigned_partitions(whole[:end])) == ()
+    assert run_through(assigned_partitions(struct.pack(">hi", 0, 2**31 - 1))) == ()
+    assert run_through(assigned_partitions(struct.pack(">hihi", 0, 1, -1, -1))) == ()
 
 
 def test_a_long_assignment_is_read_in_pieces() -> None:
     """There is a pause after each topic is read, and one after it is freed."""
     count = 1_024
-    steps = _assigned(assignment(*((f"t{number}", (0,)) for number in range(count))))
+    steps = assigned_partitions(assignment(*((f"t{number}", (0,)) for number in range(count))))
     assert sum(1 for _ in steps) >= 2 * count
 
 

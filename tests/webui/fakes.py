@@ -98,6 +98,7 @@ from broker.views.client_telemetry import ClientTelemetry
 from broker.views.connection_search import ConnectionQuery, RemoteConnections
 from broker.views.console import all_gateways
 from broker.views.quota_rows import clients_by_limit, rules_in_steps
+from broker.views.readings import Readings
 from tests.controller.world import AUTHORIZER, World
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
@@ -230,6 +231,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     own_topic_count: int = 0
     upstream_row: UpstreamRow | None = None
     drain_row: DrainRow = SERVES
+    readings: Readings = field(default_factory=Readings)
     gateway_rows: list[GatewayRow] = field(default_factory=list)
     share_rows: list[ShareRow] = field(default_factory=list)
     other_gateways: GatewaySums | None = None

@@ -15,6 +15,7 @@ import trio
 
 from broker.controller.rows.broker import Overview
 from broker.views.console import Views
+from broker.views.readings import Part
 from webui.doctor.checks import RecentTotals
 from webui.doctor.symptoms import totals_of
 from webui.live.history import NO_OTHERS, History
@@ -57,6 +58,7 @@ class Live:
         self._refresh_requested = trio.Event()
         self.history = History()
         self.lag_history = LagHistory()
+        self._groups_read_ms: int | None = None
         self.streams = 0
         self.streams_of: Counter[str] = Counter()
         """Open streams by the name of their token."""
@@ -77,12 +79,22 @@ class Live:
             if self.recent.is_due(now_ms):
                 self.recent.add(await totals_of(self._views), now_ms)
                 await yield_to_others()
-            if not self._views.is_gateway and self.lag_history.is_due(now_ms):
+            if self.lag_history.is_due(now_ms) and self._groups_are_new():
                 self.lag_history.add(await collect(self._views.topics.each_group()), now_ms)
                 await yield_to_others()
             if self.streams:
                 await self._update_all(overview)
             await self._update_after_changes(begun + BROADCAST_EVERY_S)
+
+    def _groups_are_new(self) -> bool:
+        """Return whether the groups were read since the last call: a gateway reads them while somebody looks,
+        a broker has them at hand.
+        """
+        state = self._views.readings.state(Part.GROUPS)
+        if state is None:
+            return True
+        before, self._groups_read_ms = self._groups_read_ms, state.read_at_ms
+        return state.read_at_ms != before
 
     async def _update_after_changes(self, until: float) -> None:
         """Send updates after changes until the next regular one."""

@@ -34,13 +34,14 @@ from broker.views.acls import (
     filter_of,
     key_of,
 )
+from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import ALREADY_EXISTS
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.replies import no_content, path_of
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import refuse_for_gateway
+from webui.rest.upstream import fresh, read_schema, refuse_for_gateway
 from webui.schema import Flag, Invalid, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -73,7 +74,9 @@ class BareAcl(msgspec.Struct, frozen=True):
 
 
 class CreatedAcl(BareAcl, frozen=True):
-    created_at_ms: Moment
+    """An upstream cluster does not tell when it was created (None) and by whom ("")."""
+
+    created_at_ms: Moment | None
     created_by: str
 
 
@@ -87,7 +90,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 BARE: Final = schema_of(BareAcl, "BareAcl")
 ACL: Final = schema_of(CreatedAcl, "Acl")
-ACL_PAGE: Final = page_schema(ACL)
+ACL_PAGE: Final = read_schema(page_schema(ACL))
 DECISION: Final = schema_of(Decision, "AclDecision")
 WANTED: Final = Record(
     {name: schema for name, schema in BARE.fields.items() if name != "id"},
@@ -144,7 +147,7 @@ ACLS: Final[Table[AclRow]] = Table(
 
 
 async def list_acls(call: Call) -> Reply:
-    views, query = _acls(call), call.query
+    (views, read), query = await _acls(call), call.query
     wanted = AclFilter(
         resource_type=ResourceType[query["resource_type"] or "ANY"],
         resource_name=query["name"],
@@ -154,11 +157,11 @@ async def list_acls(call: Call) -> Reply:
         operation=Operation[query["operation"] or "ANY"],
         permission=Permission[query["permission"] or "ANY"],
     )
-    return Reply(await table_page(call, ACLS, views.each(wanted)))
+    return Reply(await table_page(call, ACLS, views.each(wanted)) | read)
 
 
 async def create_acl(call: Call) -> Reply:
-    views, body, validate_only = _acls(call), call.body, call.query["validate_only"]
+    (views, _), body, validate_only = await _acls(call), call.body, call.query["validate_only"]
     if not validate_only:
         await require_proof(call)
     acl = Acl(
@@ -180,6 +183,7 @@ async def create_acl(call: Call) -> Reply:
     if validate_only:
         return Reply(as_json(bare(acl)))
     call.console.live.refresh()
+    await fresh(call, Part.ACLS)
     row = views.one(acl)
     if row is None:
         raise Problem(409, "The ACL was created, and deleted in the meantime.")
@@ -187,11 +191,12 @@ async def create_acl(call: Call) -> Reply:
 
 
 async def get_acl(call: Call) -> Reply:
-    return Reply(acl_json(await _existing(call, _acls(call))))
+    views, _ = await _acls(call)
+    return Reply(acl_json(await _existing(call, views)))
 
 
 async def delete_acl(call: Call) -> Reply:
-    views, validate_only = _acls(call), call.query["validate_only"]
+    (views, _), validate_only = await _acls(call), call.query["validate_only"]
     if not validate_only:
         await require_proof(call)
     row = await _existing(call, views)
@@ -208,7 +213,8 @@ async def delete_acl(call: Call) -> Reply:
 
 
 async def resolve(call: Call) -> Reply:
-    views, query = _acls(call), call.query
+    refuse_for_gateway(call.views, "decisions by ACLs and super.users")
+    (views, _), query = await _acls(call), call.query
     for required in ("principal", "operation", "resource_type"):
         if query[required] is None:
             raise Invalid(required, "is missing")
@@ -228,12 +234,11 @@ async def resolve(call: Call) -> Reply:
     return Reply(as_json(Decision(decision.is_allowed, decision.decided_by, acl)))
 
 
-def _acls(call: Call) -> AclViews:
-    """Raises Problem 404 at a gateway, 409 without an authorizer."""
-    refuse_for_gateway(call.views, "ACLs")
-    if not call.views.acls.has_authorizer:
+async def _acls(call: Call) -> tuple[AclViews, dict[str, Any]]:
+    """Return the ACLs, and what `fresh` tells of them. Raises Problem 409 without an authorizer."""
+    if not call.views.is_gateway and not call.views.acls.has_authorizer:
         raise _no_authorizer()
-    return call.views.acls
+    return call.views.acls, await fresh(call, Part.ACLS)
 
 
 async def _existing(call: Call, views: AclViews) -> AclRow:
@@ -257,8 +262,8 @@ def _no_authorizer() -> Problem:
 _VALIDATE: Final = Query("validate_only", Flag(), "Only check; change nothing.", default=False)
 _ID: Final = (Query("id", Text(min_length=1), "The ACL's id."),)
 _OFF: Final = ResponseSpec("There is no authorizer: `authorizer.class.name` is empty", PROBLEM)
-_GATEWAY: Final = ResponseSpec("This is a gateway: ACLs are the upstream cluster's", PROBLEM)
-_NONE: Final = ResponseSpec("There is no such ACL, or this is a gateway", PROBLEM)
+_GATEWAY: Final = ResponseSpec("This is a gateway: it does not know its cluster's super.users", PROBLEM)
+_NONE: Final = ResponseSpec("There is no such ACL", PROBLEM)
 
 ROUTES: Final = (
     Route(
@@ -266,7 +271,7 @@ ROUTES: Final = (
         "listAcls",
         "ACLs, as DescribeAcls selects them.",
         list_acls,
-        {200: ResponseSpec("A page of ACLs", ACL_PAGE), 404: _GATEWAY, 409: _OFF},
+        {200: ResponseSpec("A page of ACLs", ACL_PAGE), 409: _OFF},
         query=(
             Query("principal", _NAME, "Only ACLs for exactly this principal, such as `User:alice`."),
             Query("host", _NAME, "Only ACLs for exactly this host; `*` is the one of every host."),
@@ -293,7 +298,6 @@ ROUTES: Final = (
         {
             200: ResponseSpec("With validate_only: the ACL that would be created", BARE),
             201: ResponseSpec("The ACL; Location: its path", ACL),
-            404: _GATEWAY,
             409: ResponseSpec("The ACL exists, or `authorizer.class.name` is empty", PROBLEM),
         },
         query=(_VALIDATE,),

@@ -48,6 +48,7 @@ KINDS: Final = (
     "records",
     "group",
     "transaction",
+    "upstream",
     "user-scram",
     "delegation-token",
     "acl",

@@ -6,7 +6,7 @@ one; all events of one broadcast for a page are written together. Streams end at
 session or token ends.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import trio
 from broker.config.sections.console import ConsoleConfig
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
+from broker.views.readings import Part
 from webui.doctor.checks import RecentTotals
 from webui.live.broadcaster import Live
 from webui.live.snapshot import LiveReport, LiveTable, Snapshot
@@ -36,12 +37,12 @@ from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.scram_users import CREDENTIALS
 from webui.rest.topics import TOPICS
 from webui.rest.transactions import TRANSACTIONS
-from webui.rest.upstream import SHARES, upstream_report
+from webui.rest.upstream import SHARES, read_state, upstream_report
 from webui.rest.usage import UNLIMITED, USAGE, missing_clients
 from webui.schema import Invalid, Number, Text
 from webui.tables.answers import as_json
 from webui.tables.json_output import encode
-from webui.tables.listing import LONGEST_PAGE, Page, Table
+from webui.tables.listing import LONGEST_PAGE, Page, Row, Table
 from webui.tables.slices import collect, yield_to_others
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
@@ -177,7 +178,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     async def clients() -> dict[str, Any]:
         return missing_clients(views)
 
-    async def authorizer() -> dict[str, Any]:
+    def authorizer() -> dict[str, Any]:
         return {"authorizer": views.acls.has_authorizer}
 
     async def enabled() -> dict[str, Any]:
@@ -196,16 +197,37 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "connections": LiveTable(
             CONNECTIONS, views.live.each_connection, views, remote=partial(remote_rows, views)
         ),
-        "topics": LiveTable(TOPICS, views.topics.each_topic, views),
-        "groups": LiveTable(GROUPS, views.topics.each_group, views),
-        "transactions": LiveTable(TRANSACTIONS, views.topics.each_transaction, views),
+        "topics": _read_table(TOPICS, views.topics.each_topic, views, Part.TOPICS),
+        "groups": _read_table(GROUPS, views.topics.each_group, views, Part.GROUPS),
+        "transactions": _read_table(TRANSACTIONS, views.topics.each_transaction, views, Part.TRANSACTIONS),
         "ip-quotas": LiveTable(ADDRESSES, views.quotas.each_address, views, limits),
         "gateway-shares": LiveTable(SHARES, views.shares.shares, views),
-        "scram-users": LiveTable(CREDENTIALS, views.metadata.scram_users, views),
+        "scram-users": _read_table(CREDENTIALS, views.metadata.scram_users, views, Part.SCRAM_USERS),
         "delegation-tokens": LiveTable(DELEGATION_TOKENS, tokens.each, views, enabled),
-        "acls": LiveTable(ACLS, views.acls.each, views, authorizer),
+        "acls": _read_table(ACLS, views.acls.each, views, Part.ACLS, authorizer),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }
+
+
+def _read_table(
+    table: Table[Row],
+    each: Callable[[], Iterable[Row | None]],
+    views: Views,
+    part: Part,
+    beside: Callable[[], Mapping[str, Any]] = dict,
+) -> LiveTable[Row]:
+    """Return a table of what a gateway reads of its cluster: while a page shows it, it is read again when it
+    is old, and no page waits for that. The result of `beside` is added to every page of the table.
+    """
+
+    def gather() -> Iterable[Row | None]:
+        views.readings.want(part)
+        return each()
+
+    async def state() -> dict[str, Any]:
+        return {**beside(), **read_state(views, part)}
+
+    return LiveTable(table, gather, views, state)
 
 
 def live_reports(views: Views, recent: RecentTotals) -> dict[str, LiveReport]:

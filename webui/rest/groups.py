@@ -25,12 +25,13 @@ from broker.controller.group_changes import (
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.streams_groups import StreamsGroupRow
 from broker.controller.rows.topics import CommittedRow, DeadLettersRow, GroupDetail, GroupRow, MemberRow
+from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.record_json import LATEST_MOMENT
 from webui.rest.replies import no_content
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import refuse_for_gateway
+from webui.rest.upstream import fresh, read_schema
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.tables.answers import as_json, as_json_in_steps, schema_of
 from webui.tables.json_output import utc
@@ -71,7 +72,7 @@ LAG: Final = Record(
 )
 LONGEST_LAG_S: Final = 86_400
 GROUP: Final = schema_of(GroupRow, "Group")
-GROUP_DETAIL: Final = msgspec.structs.replace(
+_DETAIL: Final = msgspec.structs.replace(
     schema_of(
         GroupRow,
         "GroupDetail",
@@ -83,8 +84,9 @@ GROUP_DETAIL: Final = msgspec.structs.replace(
     ),
     optional=frozenset({"streams", "dead_letters"}),
 )
+GROUP_DETAIL: Final = read_schema(_DETAIL)
 """`streams` is that of streams groups, `dead_letters` that of share groups with a dead letter queue."""
-GROUP_PAGE: Final = page_schema(GROUP)
+GROUP_PAGE: Final = read_schema(page_schema(GROUP))
 
 GROUPS: Final[Table[GroupRow]] = Table(
     json=as_json,
@@ -105,12 +107,12 @@ GROUPS: Final[Table[GroupRow]] = Table(
 
 
 async def groups(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "groups")
-    return Reply(await table_page(call, GROUPS, call.views.topics.each_group()))
+    read = await fresh(call, Part.GROUPS)
+    return Reply(await table_page(call, GROUPS, call.views.topics.each_group()) | read)
 
 
 async def group(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "groups")
+    read = await fresh(call, Part.GROUP, call.path_params["group"])
     detail = await run_in_slices(call.views.topics.group(call.path_params["group"]))
     if detail is None:
         raise Problem(404, "Group not found.")
@@ -121,7 +123,7 @@ async def group(call: Call) -> Reply:
         found["streams"] = await run_in_slices(as_json_in_steps(detail.streams))
     if detail.dead_letters is not None:
         found["dead_letters"] = as_json(detail.dead_letters)
-    return Reply(as_json(detail.group) | found)
+    return Reply(as_json(detail.group) | found | read)
 
 
 def _all_in_steps(rows: Iterable[msgspec.Struct]) -> Steps[list[dict[str, Any]]]:
@@ -133,7 +135,6 @@ def _all_in_steps(rows: Iterable[msgspec.Struct]) -> Steps[list[dict[str, Any]]]
 
 
 async def lag(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "groups")
     group = call.query["group"]
     found = call.console.live.lag_history.columns(group or "", call.query["seconds"])
     return Reply({"group": group} | found)
@@ -141,7 +142,6 @@ async def lag(call: Call) -> Reply:
 
 async def reset(call: Call) -> Reply:
     body, group = call.body, call.path_params["group"]
-    refuse_for_gateway(call.views, "groups")
     (name, value), *_ = body["to"].items()
     kind = ResetKind.TIMESTAMP if name == "timestamp_ms" else ResetKind(name)
     topics = tuple(
@@ -151,6 +151,7 @@ async def reset(call: Call) -> Reply:
     moves: list[OffsetMove] = await _applied(call, command)
     if not command.validate_only:
         call.console.live.refresh()
+    await fresh(call, Part.GROUP, group)
     detail = await run_in_slices(call.views.topics.group(group))
     line = reset_command(call.views.server_info().endpoint, command, moves, detail)
     return Reply({"items": await collect(map(as_json, moves)), "command": line})
@@ -211,14 +212,12 @@ def _topics_of(moves: Sequence[OffsetMove]) -> tuple[TopicPartitions, ...]:
 
 
 async def delete_group(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "groups")
     await _applied(call, DeleteGroup(call.path_params["group"]))
     call.console.live.refresh()
     return no_content()
 
 
 async def delete_offsets(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "groups")
     if call.query["topic"] is None:
         raise Invalid("topic", "is missing")
     await _applied(call, DeleteGroupOffsets(call.path_params["group"], call.query["topic"]))
@@ -234,6 +233,7 @@ async def _applied(call: Call, command: Any) -> Any:
         if error.code is not ErrorCode.NON_EMPTY_GROUP:
             raise
         refused = Problem.of(error.code, error.message)
+    await fresh(call, Part.GROUP, call.path_params["group"])
     found = await run_in_slices(call.views.topics.group(call.path_params["group"]))
     refused.members["members"] = [
         {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}
@@ -242,10 +242,9 @@ async def _applied(call: Call, command: Any) -> Any:
     raise refused
 
 
-_UPSTREAM: Final = ResponseSpec("This is a gateway: they are the upstream cluster's", PROBLEM)
 _MISSING: Final = ResponseSpec("Not found, or no longer present", PROBLEM)
 _GROUP: Final = (PathName("group", Text(min_length=1), "The group's id."),)
-_GONE: Final = ResponseSpec("The group, or a topic, does not exist, or this is a gateway", PROBLEM)
+_GONE: Final = ResponseSpec("The group, or a topic, does not exist", PROBLEM)
 _USED: Final = ResponseSpec("The group has members: `members`", IN_USE)
 
 ROUTES: Final = (
@@ -254,10 +253,7 @@ ROUTES: Final = (
         "listGroups",
         "Groups of all types, with their lag.",
         groups,
-        {
-            200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE),
-            404: _UPSTREAM,
-        },
+        {200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE)},
         query=page_query(GROUPS),
     ),
     Route(
@@ -283,12 +279,10 @@ ROUTES: Final = (
         "GET /api/v1/groups:lag",
         "getGroupLag",
         "The lag of a group over time, or of all groups together: the last hour by ten seconds, or the last "
-        "day by five minutes. Kept in memory, for the 500 groups with the largest lag.",
+        "day by five minutes. Kept in memory, for the 500 groups with the largest lag; at a gateway while "
+        "a page or a lag alert reads the groups.",
         lag,
-        {
-            200: ResponseSpec("Times, and the lag at each; null where it is not known", LAG),
-            404: ResponseSpec("This is a gateway: groups are the upstream cluster's", PROBLEM),
-        },
+        {200: ResponseSpec("Times, and the lag at each; null where it is not known", LAG)},
         query=(
             Query("group", Text(min_length=1), "A group's id; without it, all groups together."),
             Query(

@@ -43,7 +43,6 @@ from webui.rest.record_json import (
     record_json,
 )
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import refuse_for_gateway
 from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect
@@ -95,7 +94,6 @@ PRODUCED: Final = schema_of(ProducedRecord)
 
 
 async def browse(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "records")
     body = call.body
     if "from" in body and "cursor" in body:
         raise Invalid("/cursor", "continues an earlier reading, so there must be no `from`")
@@ -173,7 +171,6 @@ async def _decoded(
 
 async def get_record(call: Call) -> Reply:
     """Return one record, or its whole key or value as bytes to be saved."""
-    refuse_for_gateway(call.views, "records")
     name, partition, offset = (call.path_params[each] for each in ("name", "partition", "offset"))
     part = call.query["part"]
     command = BrowseRecords(
@@ -214,7 +211,6 @@ async def _downloaded(data: memoryview) -> AsyncIterator[bytes]:
 
 
 async def produce(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "records")
     body, name = call.body, call.path_params["name"]
     headers = tuple(
         (each["name"], bytes_of(each["value"], f"/headers/{at}/value"))

@@ -13,6 +13,7 @@ import trio
 from broker.controller.commands import AlterUserScramCredentials, Role, ScramDeletion, ScramUpsertion
 from broker.controller.rows.broker import ScramRow
 from broker.controller.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
+from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.proof import PROOF_HEADER, require_proof
@@ -26,6 +27,7 @@ from webui.rest.replies import (
     versioned,
 )
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
+from webui.rest.upstream import fresh, read_schema
 from webui.schema import Maybe, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -54,7 +56,7 @@ CREDENTIALS: Final[Table[ScramRow]] = Table(
 
 _MECHANISM: Final = Text(choices=MECHANISMS)
 CREDENTIAL: Final = schema_of(ScramRow, mechanism=_MECHANISM)
-CREDENTIAL_PAGE: Final = page_schema(CREDENTIAL)
+CREDENTIAL_PAGE: Final = read_schema(page_schema(CREDENTIAL))
 REFUSED: Final = problem_schema(current=Maybe(CREDENTIAL))
 _PLACE: Final = (
     Query("mechanism", _MECHANISM, "The mechanism."),
@@ -64,11 +66,13 @@ _limiter: Final = trio.CapacityLimiter(HASHED_AT_ONCE)
 
 
 async def list_credentials(call: Call) -> Reply:
+    read = await fresh(call, Part.SCRAM_USERS)
     rows = call.views.metadata.scram_users()
-    return Reply(await table_page(call, CREDENTIALS, rows))
+    return Reply(await table_page(call, CREDENTIALS, rows) | read)
 
 
 async def get_credential(call: Call) -> Reply:
+    await fresh(call, Part.SCRAM_USERS)
     row = _existing(call)
     return versioned(as_json(row), row.version)
 
@@ -78,6 +82,7 @@ async def put_credential(call: Call) -> Reply:
     user, mechanism = call.path_params["user"], call.path_params["mechanism"]
     iterations = int(call.body.get("iterations", DEFAULT_ITERATIONS))
     expected = expected_version(call.headers)
+    await fresh(call, Part.SCRAM_USERS)
     existed = _row(call) is not None
     # Check role, version and iterations before the expensive hash.
     await _apply(call, unsalted(user, mechanism, iterations, expected), validate_only=True)
@@ -86,6 +91,7 @@ async def put_credential(call: Call) -> Reply:
     if not call.is_logged_in():
         raise Problem(401, "Your session ended in the meantime.")
     await _apply(call, upsertion)
+    await fresh(call, Part.SCRAM_USERS)
     row = _existing(call)
     path = path_of_name(f"scram-users/{mechanism}", user)
     return stored(as_json(row), row.version, path, existed=existed)
@@ -93,6 +99,7 @@ async def put_credential(call: Call) -> Reply:
 
 async def delete_credential(call: Call) -> Reply:
     await require_proof(call)
+    await fresh(call, Part.SCRAM_USERS)
     _existing(call)
     expected = expected_version(call.headers)
     await _apply(call, deletion_of(call.path_params["user"], call.path_params["mechanism"], expected))

@@ -27,12 +27,13 @@ from broker.controller.commands import (
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.topics import PartitionRow, TopicRow
+from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_op
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import refuse_for_gateway
+from webui.rest.upstream import fresh, read_schema
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -43,10 +44,10 @@ BY_DEFAULT: Final = -1
 """The broker's default, as in CreateTopics."""
 
 TOPIC: Final = schema_of(TopicRow, "Topic")
-TOPIC_DETAIL: Final = schema_of(
-    TopicRow, "TopicDetail", partition_list=Listing(schema_of(PartitionRow), max_items=1_000_000)
+TOPIC_DETAIL: Final = read_schema(
+    schema_of(TopicRow, "TopicDetail", partition_list=Listing(schema_of(PartitionRow), max_items=1_000_000))
 )
-TOPIC_PAGE: Final = page_schema(TOPIC)
+TOPIC_PAGE: Final = read_schema(page_schema(TOPIC))
 CREATED: Final = Record(
     {
         "name": NAME,
@@ -74,23 +75,22 @@ TOPICS: Final[Table[TopicRow]] = Table(
 
 
 async def topics(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "topics")
-    return Reply(await table_page(call, TOPICS, call.views.topics.each_topic()))
+    read = await fresh(call, Part.TOPICS)
+    return Reply(await table_page(call, TOPICS, call.views.topics.each_topic()) | read)
 
 
 async def topic(call: Call) -> Reply:
     wanted = call.path_params["name"]
-    refuse_for_gateway(call.views, "topics")
+    read = await fresh(call, Part.TOPICS)
     row = call.views.topics.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
     partitions = await collect(map(as_json, call.views.topics.partitions(wanted)))
-    return versioned(as_json(row) | {"partition_list": partitions}, row.version)
+    return versioned(as_json(row) | {"partition_list": partitions} | read, row.version)
 
 
 async def create_topic(call: Call) -> Reply:
     body = call.body
-    refuse_for_gateway(call.views, "topics")
     topic = NewTopic(
         body["name"],
         body.get("partitions", BY_DEFAULT),
@@ -123,7 +123,6 @@ async def create_topic(call: Call) -> Reply:
 
 
 async def delete_topic(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "topics")
     name = call.path_params["name"]
     command = DeleteTopics((TopicRef(name, expected_version=expected_version(call.headers)),))
     (outcome,) = await call.apply(command)
@@ -135,7 +134,7 @@ async def delete_topic(call: Call) -> Reply:
 
 async def set_partitions(call: Call) -> Reply:
     name, count = call.path_params["name"], call.body["count"]
-    refuse_for_gateway(call.views, "topics")
+    await fresh(call, Part.TOPICS)
     before = existing(call).partitions
     expected, validate_only = expected_version(call.headers), call.query["validate_only"]
     if count < before:
@@ -148,6 +147,7 @@ async def set_partitions(call: Call) -> Reply:
             raise topic_problem(outcome.error, outcome.message, name)
         if not validate_only:
             call.console.live.refresh()
+            await fresh(call, Part.TOPICS)
     words = call.views.server_info().endpoint.tool("kafka-topics.sh")
     line = shlex.join([*words, "--alter", "--topic", name, "--partitions", str(count)])
     return Reply({"before": before, "count": count, "command": line}, headers=version_header(call))
@@ -181,31 +181,30 @@ def create_command(
     return shlex.join(words)
 
 
-_UPSTREAM: Final = ResponseSpec("This is a gateway: they are the upstream cluster's", PROBLEM)
 _MISSING: Final = ResponseSpec("Not found, or no longer present", PROBLEM)
 NAME_OF_TOPIC: Final = (Query("name", Text(min_length=1), "The topic's name."),)
 VALIDATE: Final = Query("validate_only", Flag(), "Only check and preview; change nothing.", default=False)
-GONE: Final = ResponseSpec("The topic does not exist, or this is a gateway", PROBLEM)
+GONE: Final = ResponseSpec("The topic does not exist", PROBLEM)
 _STALE: Final = ResponseSpec("The topic changed in the meantime", PROBLEM)
 
 
 TOPIC_CONFIG: Final = schema_of(Config)
-TOPIC_CONFIGS: Final = page_schema(TOPIC_CONFIG)
+TOPIC_CONFIGS: Final = read_schema(page_schema(TOPIC_CONFIG))
 EDITED_CONFIGS: Final = Record({"items": Listing(TOPIC_CONFIG), "command": Text(max_length=1_000_000)})
 REFUSED_CONFIGS: Final = problem_schema(current=Listing(TOPIC_CONFIG))
 
 
 async def list_configs(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "topics")
+    await fresh(call, Part.TOPICS)
     existing(call)
+    read = await fresh(call, Part.TOPIC_CONFIGS, call.path_params["name"])
     rows = await _configs(call)
     page = await list_page(call, rows, lambda row: row, lambda row: row["name"])
-    return Reply(page, headers=version_header(call))
+    return Reply(page | read, headers=version_header(call))
 
 
 async def alter_configs(call: Call) -> Reply:
     name = call.path_params["name"]
-    refuse_for_gateway(call.views, "topics")
     ops = tuple(config_op(op) for op in call.body["ops"])
     resource = ConfigResource(ResourceType.TOPIC, name)
     alteration = ConfigAlteration(resource, ops, expected_version(call.headers))
@@ -220,13 +219,16 @@ async def alter_configs(call: Call) -> Reply:
         raise topic_problem(outcome.error, outcome.message, name)
     if not validate_only:
         call.console.live.refresh()
+    await fresh(call, Part.TOPICS)
     items = [row for row in await _configs(call) if row["name"] in named]
     line = configs_command(call.views.server_info().endpoint, name, ops)
     return Reply({"items": items, "command": line}, headers=version_header(call))
 
 
 async def _configs(call: Call) -> list[dict[str, Any]]:
-    resource = ConfigResource(ResourceType.TOPIC, call.path_params["name"])
+    name = call.path_params["name"]
+    await fresh(call, Part.TOPIC_CONFIGS, name)
+    resource = ConfigResource(ResourceType.TOPIC, name)
     rows = await run_in_slices(call.views.metadata.describe_configs(resource))
     return await collect(map(config_json, rows))
 
@@ -255,7 +257,7 @@ ROUTES: Final = (
         "listTopics",
         "Topics, with partitions, records and size.",
         topics,
-        {200: ResponseSpec("A page of topics", TOPIC_PAGE), 404: _UPSTREAM},
+        {200: ResponseSpec("A page of topics", TOPIC_PAGE)},
         query=page_query(TOPICS),
     ),
     Route(
@@ -275,7 +277,6 @@ ROUTES: Final = (
         {
             200: ResponseSpec("With validate_only: the topic that would be created", CREATED),
             201: ResponseSpec("The topic; Location: its path, ETag: its version", CREATED),
-            404: ResponseSpec("This is a gateway: topics are the upstream cluster's", PROBLEM),
             409: ResponseSpec("A topic of this name exists", PROBLEM),
         },
         query=(VALIDATE,),

@@ -10,10 +10,11 @@ from broker.controller.commands import Role
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.topics import TransactionPartition, TransactionRow
 from broker.controller.transaction_changes import AbortResult, AbortTransaction
+from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import refuse_for_gateway
+from webui.rest.upstream import fresh, read_schema
 from webui.schema import COUNT, Flag, Listing, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -46,11 +47,13 @@ TRANSACTIONS: Final[Table[TransactionRow]] = Table(
 _EPOCH: Final = Number(integer=True, minimum=-1, maximum=LAST_EPOCH)
 _ID: Final = Number(integer=True, minimum=0, maximum=LAST_ID)
 TRANSACTION: Final = schema_of(TransactionRow, "Transaction")
-TRANSACTION_PAGE: Final = page_schema(TRANSACTION)
-TRANSACTION_DETAIL: Final = schema_of(
-    TransactionRow,
-    "TransactionDetail",
-    partition_list=Listing(schema_of(TransactionPartition), max_items=1_000_000),
+TRANSACTION_PAGE: Final = read_schema(page_schema(TRANSACTION))
+TRANSACTION_DETAIL: Final = read_schema(
+    schema_of(
+        TransactionRow,
+        "TransactionDetail",
+        partition_list=Listing(schema_of(TransactionPartition), max_items=1_000_000),
+    )
 )
 ABORTED: Final = Record(
     {"producer_id": _ID, "producer_epoch": _EPOCH, "partitions": COUNT, "command": Text(max_length=100_000)}
@@ -58,22 +61,21 @@ ABORTED: Final = Record(
 
 
 async def transactions(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "transactions")
-    return Reply(await table_page(call, TRANSACTIONS, call.views.topics.each_transaction()))
+    read = await fresh(call, Part.TRANSACTIONS)
+    return Reply(await table_page(call, TRANSACTIONS, call.views.topics.each_transaction()) | read)
 
 
 async def transaction(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "transactions")
+    read = await fresh(call, Part.TRANSACTION, call.path_params["transactional_id"])
     detail = await run_in_slices(call.views.topics.transaction(call.path_params["transactional_id"]))
     if detail is None:
         raise Problem(404, "Transactional id not found.")
     partitions = await collect(map(as_json, detail.partitions))
-    return Reply(as_json(detail.transaction) | {"partition_list": partitions})
+    return Reply(as_json(detail.transaction) | {"partition_list": partitions} | read)
 
 
 async def abort(call: Call) -> Reply:
     body = call.body
-    refuse_for_gateway(call.views, "transactions")
     command = AbortTransaction(
         call.path_params["transactional_id"],
         int(body.get("producer_id", -1)),
@@ -96,7 +98,7 @@ def terminate_command(endpoint: ClientEndpoint, transactional_id: str) -> str:
 
 
 _PLACE: Final = (PathName("transactional_id", Text(min_length=1), "The transactional id."),)
-_MISSING: Final = ResponseSpec("No such transactional id, or this is a gateway", PROBLEM)
+_MISSING: Final = ResponseSpec("No such transactional id", PROBLEM)
 
 ROUTES: Final = (
     Route(
@@ -108,7 +110,6 @@ ROUTES: Final = (
         transactions,
         {
             200: ResponseSpec("A page of transactional ids", TRANSACTION_PAGE),
-            404: ResponseSpec("This is a gateway: transactions are the upstream cluster's", PROBLEM),
         },
         query=page_query(TRANSACTIONS),
     ),

@@ -1,16 +1,23 @@
 """GET /upstream, /gateways and /gateway-shares: the upstream cluster of a gateway, and the gateways in front
 of it; GET and POST /gateway/drain. A broker answers them with 404.
+
+`fresh` is for the routes of what a broker has itself and a gateway reads from its upstream cluster.
 """
 
 from typing import Any, Final, NoReturn
 
+from msgspec.structs import replace
+
 from broker.controller.commands import DrainGateway, Role
-from broker.controller.rows.upstream import DrainRow, GatewayRow, ShareRow, UpstreamRow
+from broker.controller.rows.upstream import DrainRow, GatewayRow, ReadState, ShareRow, UpstreamRow
 from broker.views.console import Views
+from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import NOT_SERVED
+from webui.rest.configs import Config, config_json
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
-from webui.rest.routing import Call, Reply, ResponseSpec, Route
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import Number, Record, Schema
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
 
@@ -18,6 +25,7 @@ DRAIN: Final = schema_of(DrainRow, "Drain")
 UPSTREAM: Final = schema_of(UpstreamRow, "Upstream")
 GATEWAY: Final = schema_of(GatewayRow, "Gateway")
 SHARE: Final = schema_of(ShareRow, "GatewayShare")
+READ_STATE: Final = schema_of(ReadState, "ReadState")
 
 SHARES: Final[Table[ShareRow]] = Table(
     json=as_json,
@@ -43,8 +51,27 @@ def upstream_report(views: Views) -> dict[str, Any]:
     }
 
 
+async def fresh(call: Call, part: Part, name: str = "") -> dict[str, Any]:
+    """Wait until what a gateway shows of its cluster is read, and return what its answer says about that. A
+    broker waits for nothing and says nothing. Raises ApiError.
+    """
+    await call.views.readings.fresh(part, name)
+    return read_state(call.views, part, name)
+
+
+def read_state(views: Views, part: Part, name: str = "") -> dict[str, Any]:
+    state = views.readings.state(part, name)
+    return {} if state is None else {"upstream": as_json(state)}
+
+
+def read_schema(record: Record) -> Record:
+    """Return the schema of an answer with what `fresh` returned."""
+    fields: dict[str, Schema] = {**record.fields, "upstream": READ_STATE}
+    return replace(record, fields=fields, optional=record.optional | {"upstream"})
+
+
 def refuse_for_gateway(views: Views, resource: str) -> None:
-    """Raise Problem 404 if `what` is the upstream cluster's."""
+    """Raise Problem 404 if `resource` is the upstream cluster's, and not shown."""
     if views.is_gateway:
         raise Problem(404, f"This is a gateway: {resource} are the upstream cluster's.", kind=NOT_SERVED)
 
@@ -58,6 +85,17 @@ async def upstream(call: Call) -> Reply:
     if source is None:
         _is_broker()
     return Reply(as_json(source.row()))
+
+
+async def node_configs(call: Call) -> Reply:
+    source, node_id = call.views.upstream, call.path_params["node_id"]
+    if source is None:
+        _is_broker()
+    if all(node.node_id != node_id for node in source.row().nodes):
+        raise Problem(404, f"The upstream cluster has no node {node_id}.")
+    read = await fresh(call, Part.NODE_CONFIGS, str(node_id))
+    rows = call.views.metadata.describe_node(node_id)
+    return Reply(await list_page(call, rows, config_json, lambda row: row.name) | read)
 
 
 async def gateways(call: Call) -> Reply:
@@ -92,6 +130,7 @@ async def begin_drain(call: Call) -> Reply:
 
 GATEWAY_PAGE: Final = page_schema(GATEWAY)
 SHARE_PAGE: Final = page_schema(SHARE)
+NODE_CONFIGS: Final = read_schema(page_schema(schema_of(Config, "BrokerConfig")))
 _NONE: Final = ResponseSpec("This is a broker, which has no upstream cluster", PROBLEM)
 
 ROUTES: Final = (
@@ -102,6 +141,18 @@ ROUTES: Final = (
         "the gateway's.",
         upstream,
         {200: ResponseSpec("The upstream cluster", UPSTREAM), 404: _NONE},
+    ),
+    Route(
+        "GET /api/v1/upstream/nodes/{node_id}/configs",
+        "listUpstreamNodeConfigs",
+        "The settings of a node of the upstream cluster, as its DescribeConfigs tells them.",
+        node_configs,
+        {
+            200: ResponseSpec("The settings, by name", NODE_CONFIGS),
+            404: ResponseSpec("The cluster has no such node, or this is a broker", PROBLEM),
+        },
+        query=list_query(),
+        path_params=(Query("node_id", Number(integer=True, minimum=0, maximum=2**31 - 1), "The node's id."),),
     ),
     Route(
         "GET /api/v1/gateways",

@@ -405,6 +405,19 @@ class GatewayConfig(ListenerSection):
         "Frames of at least this size move from socket to socket inside the kernel if both sides are "
         "without TLS; 0: never."
     )
+    views_max_age_ms: int = Setting(
+        "gateway.upstream.views.max.age.ms", 10_000, long(1_000), "ms", ours=True
+    ).described(
+        "How old what the console, REST and lag alerts show of the upstream cluster becomes before the "
+        "gateway reads it again, while somebody looks. What takes long to read is read at most a tenth of "
+        "the time."
+    )
+    views_requests_per_second: int = Setting(
+        "gateway.upstream.views.requests.per.second", 20, integer(1), "requests/s", ours=True
+    ).described(
+        "The most requests that this gateway sends to the upstream cluster in a second for its console, REST "
+        "and lag alerts. A process without a console sends none."
+    )
 
     def check(self, upstream: UpstreamConfig, scope: str) -> None:
         """Check the rules between keys; `scope` is quota.scope. Raises ConfigError."""

@@ -168,13 +168,15 @@ class TokenRow(msgspec.Struct, frozen=True):
 
 
 class ScramRow(msgspec.Struct, frozen=True):
-    """A user's credential for one mechanism; `version` changes with every change of it."""
+    """A user's credential for one mechanism; `version` changes with every change of it. An upstream cluster
+    tells neither when it was changed (None) nor by whom ("").
+    """
 
     user: str
     mechanism: str
     iterations: int
     version: int
-    changed_at_ms: Moment
+    changed_at_ms: Moment | None
     changed_by: str
 
 

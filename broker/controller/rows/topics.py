@@ -4,21 +4,21 @@ from typing import Annotated
 
 import msgspec
 
-from broker.controller.rows.fields import LEFT_OUT, Configs, Hex, Moment
+from broker.controller.rows.fields import LEFT_OUT, Configs, Hex, Moment, Node
 from broker.controller.rows.streams_groups import StreamsGroupRow, StreamsMemberRow
 
 
 class TopicRow(msgspec.Struct, frozen=True):
-    """`size_bytes` and `records` are totals of all partitions; `configs` the topic's own settings, not the
-    defaults. `version` is the ETag, as a quota's.
+    """`size_bytes` and `records` are totals of all partitions, None if unknown; `configs` the topic's own
+    settings, not the defaults. `version` is the ETag, as a quota's.
     """
 
     name: str
     topic_id: Hex
     partitions: int
     internal: bool
-    size_bytes: int
-    records: int
+    size_bytes: int | None
+    records: int | None
     configs: Configs
     version: int = 0
 
@@ -65,16 +65,22 @@ class PartitionRow(msgspec.Struct, frozen=True):
     `size_bytes` and `segments` 0: never written. `offline` says why it is unusable until the next start;
     empty if it is usable. `missing`: offsets whose records are lost. `compaction`: None
     for a topic that is not compacted.
+
+    `leader`, `replicas` and `isr` are node ids, of an upstream cluster only; there, `size_bytes` is that of
+    the leader's replica, None if unknown, and `segments` is 0.
     """
 
     index: int
     start: int
     end: int
-    size_bytes: int
+    size_bytes: int | None
     segments: int
     offline: str = ""
     missing: int = 0
     compaction: Annotated[CompactionRow | None, LEFT_OUT, msgspec.Meta(title="Compaction")] = None
+    leader: Annotated[Node | None, LEFT_OUT] = None
+    replicas: Annotated[tuple[int, ...] | None, LEFT_OUT] = None
+    isr: Annotated[tuple[int, ...] | None, LEFT_OUT] = None
 
 
 class MemberRow(msgspec.Struct, frozen=True):
@@ -135,7 +141,7 @@ class TransactionRow(msgspec.Struct, frozen=True):
 
     `partitions` is the number of its partitions, `holding_back` of those whose last stable offset it holds
     back. Principal, client id and address are those of the last InitProducerId since the start; "" if there
-    was none.
+    was none. An upstream cluster tells neither these nor `updated_ms` (None).
     """
 
     transactional_id: str
@@ -149,7 +155,7 @@ class TransactionRow(msgspec.Struct, frozen=True):
     client_id: str
     address: str
     open_since_ms: Moment | None
-    updated_ms: Moment = msgspec.field(name="updated_at")
+    updated_ms: Moment | None = msgspec.field(name="updated_at")
 
 
 class TransactionPartition(msgspec.Struct, frozen=True):

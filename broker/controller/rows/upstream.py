@@ -223,3 +223,26 @@ class ShareRow(msgspec.Struct, frozen=True):
     limit: Rate
     demand: Rate
     share: Rate
+
+
+class RefusedRead(msgspec.Struct, frozen=True):
+    """What the upstream cluster refuses to the gateway's credential: `count` times, with the error `code`.
+    An ACL that allows `operation` on the resource of this type and name would allow the first of them.
+    """
+
+    api: str
+    code: str
+    operation: str
+    resource_type: str
+    resource_name: str
+    count: int
+
+
+class ReadState(msgspec.Struct, frozen=True):
+    """The last reading of a part of the upstream cluster. `read_at_ms` is None before the first one that
+    succeeded. `error` says why the last one failed or is incomplete, "" if it is neither.
+    """
+
+    error: str = ""
+    refused: tuple[RefusedRead, ...] = ()
+    read_at_ms: Moment | None = msgspec.field(name="read_at", default=None)

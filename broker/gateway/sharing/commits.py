@@ -28,7 +28,7 @@ from broker.common.errors import ApiError, ConfigError
 from broker.common.slices import run_through
 from broker.config.table import read_value, setting_of
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import SHADOW, Change, ChangeKind, read_pairs
+from broker.metadata.changes import NOTES, SHADOW, Change, ChangeKind, read_pairs
 from broker.metadata.image import Image, Stamp, project
 from broker.quotas.client_quota_requests import validate_alteration, validate_entity
 from broker.security.scram import MECHANISMS
@@ -63,6 +63,7 @@ SHARED: Final = frozenset(
         ChangeKind.GATEWAY,
         ChangeKind.ADMIN_TOKEN,
         ChangeKind.ALERT_RULE,
+        *NOTES,
     }
 )
 """What gateways change. The cluster's topics are not in their metadata."""

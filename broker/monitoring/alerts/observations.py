@@ -15,6 +15,7 @@ from broker.controller.rows.topics import GroupRow
 from broker.controller.rows.upstream import RefusedRecords
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.views.console import Views
+from broker.views.readings import Part
 
 Values = dict[Labels, float]
 
@@ -79,11 +80,17 @@ def disk_use(directories: Sequence[str]) -> Values:
     return found
 
 
+def groups(views: Views) -> Iterable[GroupRow | None]:
+    """Return the groups. A gateway reads those of its cluster again if they are old: these are the last."""
+    views.readings.want(Part.GROUPS)
+    return views.topics.each_group()
+
+
 def sources(views: Views) -> Mapping[AlertCondition, Callable[[], Steps[Values]]]:
     return {
         AlertCondition.THROTTLED: lambda: throttled(views.quotas.each_throttled()),
         AlertCondition.IGNORES_THROTTLING: lambda: ignoring(views.quotas.each_throttled()),
-        AlertCondition.LAG: lambda: lag(views.topics.each_group()),
+        AlertCondition.LAG: lambda: lag(groups(views)),
         AlertCondition.REFUSED_RECORDS: lambda: refused(
             () if views.upstream is None else views.upstream.refused()
         ),

@@ -4,14 +4,18 @@ from typing import Any
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.controller.rows.upstream import (
     GatewayRow,
     GatewaySums,
     GatewayTraffic,
     RackTraffic,
+    ReadState,
+    RefusedRead,
     ShareRow,
     UpstreamCondition,
 )
+from broker.views.readings import Part, Readings
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import (
@@ -24,10 +28,16 @@ from tests.webui.rows import (
     upstream_node,
 )
 from webui.rest.overview import OVERVIEW
-from webui.rest.upstream import DRAIN, GATEWAY_PAGE, SHARE_PAGE, UPSTREAM
+from webui.rest.upstream import DRAIN, GATEWAY_PAGE, READ_STATE, SHARE_PAGE, UPSTREAM
 from webui.rest.usage import THROTTLED_PAGE
+from webui.tables.json_output import utc
 
 PATHS = ("/api/v1/upstream", "/api/v1/gateways", "/api/v1/gateway-shares")
+READ_PATHS = [
+    ("topics", Part.TOPICS, ""),
+    ("topics/orders", Part.TOPICS, ""),
+    ("groups", Part.GROUPS, ""),
+]
 AN_HOUR_AGO = "2027-01-15T07:00:00.000Z"
 
 
@@ -226,17 +236,77 @@ async def test_a_broker_has_none_of_it(http: Browserless, path: str) -> None:
     assert (await answer.json)["detail"] == "This is a broker: it has no upstream cluster."
 
 
-@pytest.mark.parametrize(
-    "path", ["topics", "topics/orders", "groups", "groups/readers", "transactions", "transactions/t"]
-)
-async def test_a_gateway_has_no_topics_and_groups_of_its_own(
-    http: Browserless, gateway: FakeBroker, path: str
+async def test_a_gateway_shows_no_delegation_tokens(http: Browserless, gateway: FakeBroker) -> None:
+    answer = await http.get("/api/v1/delegation-tokens")
+    assert answer.status_code == 404
+    assert (await answer.json)["detail"] == "This is a gateway: delegation tokens are the upstream cluster's."
+
+
+class ReadOnce(Readings):
+    """Was read at the start; `error` is why nothing was read."""
+
+    def __init__(self, error: ApiError | None = None) -> None:
+        self.error = error
+        self.asked: list[tuple[Part, str]] = []
+
+    async def fresh(self, part: Part, name: str = "") -> None:
+        self.asked.append((part, name))
+        if self.error is not None:
+            raise self.error
+
+    def state(self, part: Part, name: str = "") -> ReadState:
+        code = "CLUSTER_AUTHORIZATION_FAILED"
+        refused = RefusedRead("DescribeLogDirs", code, "DESCRIBE", "CLUSTER", "kafka-cluster", 3)
+        return ReadState("node 2: no response", (refused,), NOW_MS)
+
+
+STATE = {
+    "error": "node 2: no response",
+    "refused": [
+        {
+            "api": "DescribeLogDirs",
+            "code": "CLUSTER_AUTHORIZATION_FAILED",
+            "operation": "DESCRIBE",
+            "resource_type": "CLUSTER",
+            "resource_name": "kafka-cluster",
+            "count": 3,
+        }
+    ],
+    "read_at": utc(NOW_MS),
+}
+
+
+@pytest.mark.parametrize(("path", "part", "name"), READ_PATHS)
+async def test_an_answer_says_when_the_cluster_was_read_and_what_was_not(
+    http: Browserless, gateway: FakeBroker, path: str, part: Part, name: str
 ) -> None:
     gateway.topic_rows = [topic("orders")]
+    readings = gateway.readings = ReadOnce()
     answer = await http.get(f"/api/v1/{path}")
-    assert answer.status_code == 404
-    kind = path.partition("/")[0]
-    assert (await answer.json)["detail"] == f"This is a gateway: {kind} are the upstream cluster's."
+    assert answer.status_code == 200
+    found = await answer.json
+    assert found["upstream"] == STATE
+    READ_STATE.check(found["upstream"])
+    assert readings.asked[-1] == (part, name)
+
+
+@pytest.mark.parametrize(("path", "part", "name"), READ_PATHS)
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (ErrorCode.BROKER_NOT_AVAILABLE, 503),
+        (ErrorCode.REQUEST_TIMED_OUT, 503),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 403),
+    ],
+)
+async def test_what_cannot_be_read_is_a_problem_that_says_why(
+    http: Browserless, gateway: FakeBroker, path: str, part: Part, name: str, code: ErrorCode, status: int
+) -> None:
+    gateway.readings = ReadOnce(ApiError(code, "it wants an ACL"))
+    answer = await http.get(f"/api/v1/{path}")
+    assert answer.status_code == status
+    problem = await answer.json
+    assert (problem["detail"], problem["code"]) == ("it wants an ACL", code.name)
 
 
 async def test_a_connection_says_where_it_is_forwarded_to(http: Browserless, gateway: FakeBroker) -> None:

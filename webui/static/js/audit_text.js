@@ -21,6 +21,7 @@ export const KINDS = {
   records: "Records",
   group: "Groups",
   transaction: "Transactions",
+  upstream: "Upstream cluster",
   "producer-ids": "Producer ids",
   cluster: "Cluster",
 };
@@ -38,7 +39,7 @@ export const ORIGINS = {
 const LAST_MS = 253402300799999;
 
 // Kinds of actions, which have no value before or after.
-const ACTIONS = ["records", "group", "transaction", "gateway"];
+const ACTIONS = ["records", "group", "transaction", "gateway", "upstream"];
 
 const NOUNS = {
   "broker-config": "broker",
@@ -55,6 +56,7 @@ const NOUNS = {
   records: "topic",
   group: "group",
   transaction: "transactional id",
+  upstream: "upstream",
   "alert-rule": "alert rule",
   "alert-destination": "destination",
 };

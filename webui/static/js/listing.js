@@ -1,6 +1,7 @@
 // A live table that the broker searches, sorts and pages. The URL holds the query.
 
 import { h, refresh, replace, setText, skeleton } from "./dom.js";
+import { ReadNote, unread } from "./read_state.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { Table } from "./table.js";
 import { group } from "./units.js";
@@ -25,6 +26,7 @@ export class Listing {
     this.pager = document.getElementById("pager");
     this.table = new Table({ columns, keyOf, label, onrow, onsort: (key) => this.sortBy(key) });
     this.answer = null;
+    this.read = new ReadNote(this.box);
     this.filtered = filtered ?? h("div.state", h("h2", "No match"), h("p", `No ${nouns[1]} match the search.`),
       h("button", { type: "button", onclick: () => this.clear() }, "Show all"));
   }
@@ -70,11 +72,12 @@ export class Listing {
 
   show() {
     if (!this.answer) return;
-    const { items, total, of } = this.answer;
+    const { items, total, of, upstream } = this.answer;
+    this.read.show(upstream);
     this.table.showSort(this.url.values.sort, this.url.values.order);
     this.table.show(items, this.below);
     this.drawn(this.answer);
-    const shown = items.length ? this.table.element : of ? this.filtered : (this.nothing ??= this.none());
+    const shown = items.length ? this.table.element : of ? this.filtered : unread(upstream, this.topic) ?? (this.nothing ??= this.none());
     if (this.box.firstChild !== shown) replace(this.box, shown);
     const noun = this.nouns[of === 1 ? 0 : 1];
     setText(this.count, of === 0 ? "" : total === of ? `${group(of)} ${noun}` : `${group(total)} of ${group(of)} ${noun}`);

@@ -1,7 +1,7 @@
 // A table whose rows are updated in place: each row keeps its element, so focus, selection and an open editor
 // survive a live update.
 
-import { exchange, h, replace } from "./dom.js";
+import { exchange, h, replace, setText } from "./dom.js";
 import { ago } from "./units.js";
 
 export class Table {
@@ -100,7 +100,9 @@ export function once(td, key, make) {
 }
 
 /** A cell with the time of a change, and by whom. */
+/** An upstream cluster does not tell when and by whom. */
 export function changed(td, at, by, { spec = "span.two", title = at } = {}) {
+  if (at === null) return void setText(td, "–");
   once(td, `${at} ${ago(at)}`, () => h(spec, { title }, h("time", { datetime: at }, ago(at)), h("span.name", `by ${by}`)));
 }
 

@@ -31,7 +31,7 @@ const list = new Listing({
   columns: [
     { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "Internal")))) },
     { label: "Partitions", sort: "partitions", size: "count", num: true, cell: (row, td) => setText(td, group(row.partitions)) },
-    { label: "Records", sort: "records", size: "count", num: true, cell: (row, td) => setText(td, group(row.records)) },
+    { label: "Records", sort: "records", size: "count", num: true, cell: (row, td) => setText(td, row.records === null ? "–" : group(row.records)) },
     { label: "Size", sort: "size", size: "count", num: true, cell: sizeCell },
     { label: "Config overrides", size: "settings", whole: true, cell: settingsCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -39,8 +39,14 @@ const list = new Listing({
 });
 
 function sizeCell(row, td) {
-  setText(td, bytes(row.size_bytes));
-  td.title = `${group(row.size_bytes)} bytes`;
+  const { text, title } = sizeOf(row.size_bytes);
+  setText(td, text);
+  td.title = title;
+}
+
+/** At a gateway, the size can be unknown. */
+function sizeOf(size) {
+  return size === null ? { text: "–", title: "unknown" } : { text: bytes(size), title: `${group(size)} bytes` };
 }
 
 function settingsCell(row, td) {
@@ -69,15 +75,20 @@ function create() {
 }
 
 function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
-  const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline, missing }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : missing ? `${index} (${group(missing)} missing)` : String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
+  const isUpstream = partitions.some(({ replicas }) => replicas);
+  const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline, missing, leader, replicas, isr }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : missing ? `${index} (${group(missing)} missing)` : String(index), group(start), group(end), group(end - start), h("span", { title: sizeOf(size).title }, sizeOf(size).text), ...(isUpstream ? [leader < 0 ? "none" : String(leader), replicas.join(", "), inSync(replicas, isr)] : [group(segments)])]);
   const isCompacted = partitions.some(({ compaction }) => compaction);
   if (isCompacted) partitions.forEach(({ compaction }, at) => rows[at].push(...compactionCells(compaction)));
   const compacted = isCompacted ? [["Dirty", true], ["Last compaction", false]] : [];
   return [
-    smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ["Segments", true], ...compacted], rows),
+    smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ...(isUpstream ? [["Leader", true], ["Replicas", false], ["In sync", false]] : [["Segments", true]]), ...compacted], rows),
     Object.keys(configs).length ? smallTable("Settings", [["Config", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "No topic settings; the broker’s defaults apply."),
     h("p.quiet.small", `${count(partitions.length, "partition")}, topic id `, h("code", id)),
   ];
+}
+
+function inSync(replicas, isr) {
+  return isr.length < replicas.length ? h("span.tag", { data: { level: "urgent" } }, `${isr.join(", ") || "none"}: ${isr.length} of ${replicas.length}`) : isr.join(", ");
 }
 
 function compactionCells(compaction) {

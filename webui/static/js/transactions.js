@@ -90,10 +90,10 @@ function clientCell({ principal, client_id: client }, td) {
 }
 
 function openCell({ state, open_since: since, timeout_ms: timeout, updated_at: updated }, td) {
-  const ended = state === "Empty" ? "none yet" : `ended ${ago(updated)}`;
+  const ended = state === "Empty" ? "none yet" : updated === null ? "ended" : `ended ${ago(updated)}`;
   const text = since === null ? ended : ago(since).replace(/ ago$/, "");
   once(td, `${text} ${timeout}`, () => (since === null
-    ? h("time.quiet", { datetime: updated, title: updated }, text)
+    ? h(updated === null ? "span.quiet" : "time.quiet", { datetime: updated, title: updated }, text)
     : h("span.two", h("time", { datetime: since, title: `since ${since}` }, text), h("span", `times out after ${duration(timeout)}`))));
 }
 

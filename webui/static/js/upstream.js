@@ -1,9 +1,11 @@
 // Upstream: the cluster behind a gateway, its nodes, latency upstream and here, and the gateways with their shares.
 
-import { post } from "./api.js";
+import { get, post } from "./api.js";
+import { Details, smallTable } from "./details.js";
 import { bar, empty, h, needs, replace, setText, skeleton } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { Listing } from "./listing.js";
+import { SOURCES } from "./setting_panel.js";
 import { startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
 import { ago, bytesPerSecond, clock, count, digits, group, percent, quantile, rate } from "./units.js";
@@ -41,10 +43,26 @@ const nodes = new Table({
 });
 
 function nodeCell(row, td) {
-  once(td, JSON.stringify([row.address, row.rack]), () => h("span.two",
+  once(td, JSON.stringify([row.address, row.rack]), () => settings.opener(row, h("span.two",
     h("b", `Node ${row.node_id}`),
-    h("span", h("span.mono.name", row.address), row.rack && ", rack ", row.rack && h("span.name", row.rack))));
+    h("span", h("span.mono.name", row.address), row.rack && ", rack ", row.rack && h("span.name", row.rack)))));
 }
+
+/** The settings of a node that are not at their defaults, and the number of the others. */
+const settings = new Details({
+  load: ({ node_id: id }) => get(`/api/v1/upstream/nodes/${id}/configs?limit=1000`),
+  draw: ({ items, total }) => {
+    const own = items.filter(({ source }) => source !== "default");
+    return [
+      smallTable("Settings of the node", [["Setting", false], ["Value", false], ["Source", false]], own.map(({ name, value, sensitive, source }) => [
+        h("code", name), sensitive ? h("span.quiet", "(secret)") : h("span.name.mono", value ?? ""), source === "dynamic-broker" ? "this node, while it ran" : SOURCES[source],
+      ])),
+      h("p.quiet.small", `${count(total - own.length, "other setting")} at their defaults`),
+    ];
+  },
+});
+let known = [];
+settings.follow({ table: nodes, show: () => fill("nodes", nodes, known, NO_NODES, settings.below) });
 
 function stateCell(row, td) {
   once(td, JSON.stringify([row.condition, row.error]), () => h("span.two",
@@ -136,9 +154,9 @@ const NO_NODES = empty("upstream", "No node is known", "The gateway has not foun
 const NO_REQUESTS = empty("upstream", "No request was forwarded yet", "Clients that connect to the gateway’s address appear here.");
 const ALONE = empty("upstream", "No limits are shared", "Each gateway applies its limits on its own, and shows only itself. With quota.scope=cluster, gateways share their limits, and each console shows all of them.");
 
-function fill(id, table, rows, nothing) {
+function fill(id, table, rows, nothing, below = () => null) {
   const box = document.getElementById(id);
-  table.show(rows);
+  table.show(rows, below);
   const shown = rows.length ? table.element : nothing;
   if (box.firstChild !== shown) replace(box, shown);
 }
@@ -207,19 +225,20 @@ async function drainNow(box) {
   }
 }
 
-function show({ upstream, drain, gateways: known }) {
+function show({ upstream, drain, gateways: all }) {
   if (!upstream) return;
   showCluster(upstream);
   showDrain(drain);
-  fill("nodes", nodes, upstream.nodes, NO_NODES);
+  known = upstream.nodes;
+  settings.list.show();
   document.getElementById("rack-card").hidden = upstream.racks.length === 0;
   racks.show(upstream.racks);
   setText(document.getElementById("own-rack"), ownRack(upstream.racks));
   setText(document.getElementById("turn"), upstream.turn_ms === null ? "The gateway is idle." : `Here, a turn of the event loop takes ${quantile(upstream.turn_ms)} on average; what arrives meanwhile waits for the next one.`);
   fill("latencies", latencies, upstream.latencies.filter(({ requests }) => requests), NO_REQUESTS);
-  fill("gateways", gateways, known, ALONE);
-  setText(document.getElementById("sums"), sumsOf(known));
-  document.getElementById("shares").hidden = known.length === 0;
+  fill("gateways", gateways, all, ALONE);
+  setText(document.getElementById("sums"), sumsOf(all));
+  document.getElementById("shares").hidden = all.length === 0;
 }
 
 const shares = document.getElementById("shares") && {

@@ -1,0 +1,312 @@
+"""The upstream cluster's groups of all types: members, committed offsets and lag."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import trio
+
+from broker.api.requests.pacing import pieces
+from broker.common.errors import ErrorCode
+from broker.common.slice_runner import run_slices
+from broker.common.slices import Steps, freed, sorted_in_steps
+from broker.controller.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow
+from broker.coordinator.group.messages import CONSUMER as CONSUMER_TYPE
+from broker.coordinator.group.messages import SHARE, STREAMS
+from broker.gateway.contents.asking import Asking
+from broker.gateway.contents.refusals import Notes, error_of
+from broker.gateway.contents.streams_groups import streams_group, streams_member
+from broker.gateway.contents.topics import LATEST, Positions, offsets_of
+from broker.gateway.upstream.errors import UpstreamError
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from broker.protocol.messages.describe_groups import DescribeGroupsRequest
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.list_groups import ListGroupsRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from broker.protocol.messages.share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from broker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from broker.views.topics import CONSUMER, assigned_partitions
+
+DESCRIBED_AT_ONCE: Final = 100
+"""Groups of one request."""
+
+TOPICS_AT_ONCE: Final = 1_000
+"""Topics of one Metadata request."""
+
+CLASSIC: Final = "classic"
+
+OFFSET_FETCH_VERSION: Final = 9
+"""The last version that names topics."""
+
+GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
+"""Types of the keys of FindCoordinator."""
+
+DESCRIBE: Final[Mapping[str, Callable[[list[str]], Any]]] = {
+    CLASSIC: DescribeGroupsRequest,
+    CONSUMER_TYPE: ConsumerGroupDescribeRequest,
+    SHARE: ShareGroupDescribeRequest,
+    STREAMS: StreamsGroupDescribeRequest,
+}
+
+
+class Listed(NamedTuple):
+    """A group as its coordinator lists it."""
+
+    node_id: int
+    group_type: str
+    protocol_type: str
+    state: str
+
+
+async def read_groups(asking: Asking, notes: Notes) -> dict[str, GroupRow]:
+    """Return all groups by id. Raises UpstreamError."""
+    listed: dict[str, Listed] = {}
+    await asking.take_all(ListGroupsRequest(), lambda node_id: _take_list(node_id, listed, notes), notes)
+    details = await _read_details(asking, notes, listed)
+    rows = await run_slices(_rows(details))
+    await run_slices(freed(details))
+    return rows
+
+
+def _rows(details: Mapping[str, GroupDetail]) -> Steps[dict[str, GroupRow]]:
+    rows = {}
+    for group_id, detail in details.items():
+        rows[group_id] = detail.group
+        yield
+    return rows
+
+
+async def read_group(asking: Asking, notes: Notes, group_id: str) -> GroupDetail | None:
+    """Return one group, None if there is none. Raises UpstreamError, and ApiError for what is refused."""
+    node_id = await find_coordinator(asking, group_id, GROUP_KEY)
+    every: dict[str, Listed] = {}
+    await asking.take(node_id, ListGroupsRequest(), _take_list(node_id, every, notes))
+    listed = every.get(group_id)
+    await run_slices(freed(every))
+    if listed is None:
+        return None
+    return (await _read_details(asking, notes, {group_id: listed}))[group_id]
+
+
+async def find_coordinator(asking: Asking, name: str, kind: int) -> int:
+    """Return the node that coordinates a group or a transactional id. Raises UpstreamError, ApiError."""
+    response = await asking.ask(None, FindCoordinatorRequest(name, kind, [name]))
+    found = response.coordinators[0] if response.coordinators else response
+    if found.error_code:
+        raise error_of(ApiKey.FIND_COORDINATOR, found.error_code, name, found.error_message)
+    return int(found.node_id)
+
+
+def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callable[[Any], Steps[None]]:
+    def take(response: Any) -> Steps[None]:
+        if notes.note(ApiKey.LIST_GROUPS, response.error_code):
+            return
+        for each in response.groups:
+            group_type = each.group_type.lower() or CLASSIC
+            listed[each.group_id] = Listed(node_id, group_type, each.protocol_type, each.group_state)
+            yield
+
+    return take
+
+
+async def _read_details(asking: Asking, notes: Notes, listed: Mapping[str, Listed]) -> dict[str, GroupDetail]:
+    described: dict[str, tuple[str, str, tuple[MemberRow, ...], Any]] = {}
+    positions: dict[str, Positions] = {}
+    ids = await run_slices(_by_node_and_type(listed))
+    async with trio.open_nursery() as nursery:
+        for (node_id, group_type), of_node in ids.items():
+            for some in pieces(of_node, DESCRIBED_AT_ONCE):
+                if group_type in DESCRIBE:
+                    nursery.start_soon(_describe, asking, notes, node_id, group_type, list(some), described)
+                nursery.start_soon(_fetch, asking, notes, node_id, group_type, list(some), positions)
+    places = await run_slices(_places(positions))
+    ends = await _read_ends(asking, notes, places)
+    found = await run_slices(_details(listed, described, positions, ends))
+    for done in (places, ends):
+        await run_slices(freed(done))
+    return found
+
+
+def _by_node_and_type(listed: Mapping[str, Listed]) -> Steps[dict[tuple[int, str], list[str]]]:
+    ids: dict[tuple[int, str], list[str]] = {}
+    for group_id, each in listed.items():
+        ids.setdefault((each.node_id, each.group_type), []).append(group_id)
+        yield
+    return ids
+
+
+def _places(positions: Mapping[str, Positions]) -> Steps[set[tuple[str, int]]]:
+    places: set[tuple[str, int]] = set()
+    for of_group in positions.values():
+        for place in of_group:
+            places.add(place)
+            yield
+    return places
+
+
+def _details(
+    listed: Mapping[str, Listed],
+    described: Mapping[str, tuple[str, str, tuple[MemberRow, ...], Any]],
+    positions: Mapping[str, Positions],
+    ends: Positions,
+) -> Steps[dict[str, GroupDetail]]:
+    found: dict[str, GroupDetail] = {}
+    for group_id in (yield from sorted_in_steps(listed)):
+        own = positions.get(group_id, {})
+        offsets: list[CommittedRow] = []
+        lag = 0
+        for place in sorted(own):
+            offsets.append(_committed(*place, own[place], ends.get(place)))
+            lag += offsets[-1].lag or 0
+            yield
+        each = listed[group_id]
+        state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
+        row = GroupRow(
+            group_id, state, _protocol(each), len(members), lag if offsets else None, each.group_type
+        )
+        found[group_id] = GroupDetail(row, assignor, members, tuple(offsets), streams)
+        yield
+    return found
+
+
+def _protocol(listed: Listed) -> str:
+    by_type = {CONSUMER_TYPE: CONSUMER, SHARE: SHARE, STREAMS: STREAMS}
+    return listed.protocol_type or by_type.get(listed.group_type, "")
+
+
+def _committed(topic: str, index: int, offset: int, end: int | None) -> CommittedRow:
+    return CommittedRow(topic, index, offset, end, None if end is None else max(end - offset, 0))
+
+
+async def _describe(
+    asking: Asking,
+    notes: Notes,
+    node_id: int,
+    group_type: str,
+    group_ids: list[str],
+    described: dict[str, tuple[str, str, tuple[MemberRow, ...], Any]],
+) -> None:
+    message = DESCRIBE[group_type](group_ids)
+
+    def take(response: Any) -> Steps[None]:
+        for group in response.groups:
+            yield
+            gone = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            if gone or notes.note(message.API_KEY, group.error_code, group.group_id, group.error_message):
+                continue
+            streams = streams_group(group) if group_type == STREAMS else None
+            members = []
+            for each in group.members:
+                members.append((yield from _member(group_type, group, each)))
+                yield
+            assignor = group.protocol_data if group_type == CLASSIC else group.assignor_name or ""
+            described[group.group_id] = (group.group_state, assignor, tuple(members), streams)
+
+    try:
+        await asking.take(node_id, message, take)
+    except UpstreamError as error:
+        notes.failed(error)
+
+
+def _member(group_type: str, group: Any, member: Any) -> Steps[MemberRow]:
+    if group_type == STREAMS:
+        return streams_member(group, member)
+    assigned: tuple[tuple[str, int], ...] = ()
+    if group_type == CLASSIC:
+        instance_id = member.group_instance_id
+        if group.protocol_type == CONSUMER:
+            assigned = yield from assigned_partitions(member.member_assignment)
+    else:
+        instance_id = None if group_type == SHARE else member.instance_id
+        found: list[tuple[str, int]] = []
+        for each in member.assignment.topic_partitions:
+            found += ((each.topic_name, index) for index in sorted(each.partitions))
+            yield
+        assigned = tuple(found)
+    return MemberRow(member.member_id, instance_id, member.client_id, member.client_host, assigned)
+
+
+async def _fetch(
+    asking: Asking,
+    notes: Notes,
+    node_id: int,
+    group_type: str,
+    group_ids: list[str],
+    positions: dict[str, Positions],
+) -> None:
+    """Read the committed offsets of groups, or where the share partitions of share groups start."""
+    is_share = group_type == SHARE
+    if is_share:
+        share_groups = [DescribeShareGroupOffsetsRequestGroup(each, None) for each in group_ids]
+        message: Any = DescribeShareGroupOffsetsRequest(share_groups)
+        at_most = None
+    else:
+        groups = [OffsetFetchRequestGroup(each, topics=None) for each in group_ids]
+        message, at_most = OffsetFetchRequest(groups=groups), OFFSET_FETCH_VERSION
+
+    def take(response: Any) -> Steps[None]:
+        for group in response.groups:
+            if notes.note(message.API_KEY, group.error_code, group.group_id):
+                continue
+            found = positions.setdefault(group.group_id, {})
+            for topic in group.topics:
+                name = topic.topic_name if is_share else topic.name
+                for each in topic.partitions:
+                    offset = each.start_offset if is_share else each.committed_offset
+                    if not notes.note(message.API_KEY, each.error_code, name) and offset >= 0:
+                        found[name, each.partition_index] = offset
+                    yield
+
+    try:
+        await asking.take(node_id, message, take, at_most=at_most)
+    except UpstreamError as error:
+        notes.failed(error)
+
+
+async def _read_ends(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
+    """Return the high watermarks of partitions, as far as they can be read."""
+    leaders = await leaders_of(asking, notes, places)
+    ends = await offsets_of(asking, notes, leaders, LATEST)
+    await run_slices(freed(leaders))
+    return ends
+
+
+async def leaders_of(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
+    """Return the leader of each partition that exists, -1 without one, as far as it can be read."""
+    found: Positions = {}
+
+    def take(metadata: Any) -> Steps[None]:
+        for topic in metadata.topics:
+            yield
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            if notes.note(ApiKey.METADATA, topic.error_code, topic.name or ""):
+                continue
+            for each in topic.partitions:
+                place = topic.name, each.partition_index
+                if place in places:
+                    found[place] = each.leader_id
+                yield
+
+    names = await run_slices(_topics(places))
+    for some in pieces(names, TOPICS_AT_ONCE):
+        topics = [MetadataRequestTopic(name=name) for name in some]
+        try:
+            await asking.take(None, MetadataRequest(topics, allow_auto_topic_creation=False), take)
+        except UpstreamError as error:
+            notes.failed(error)
+    return found
+
+
+def _topics(places: Iterable[tuple[str, int]]) -> Steps[list[str]]:
+    names: set[str] = set()
+    for topic, _ in places:
+        names.add(topic)
+        yield
+    return (yield from sorted_in_steps(names))

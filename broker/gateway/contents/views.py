@@ -1,0 +1,123 @@
+"""The views of the console, made of what was read of the upstream cluster."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.common.slices import Steps
+from broker.controller.commands import ConfigResource, ResourceType
+from broker.controller.control import Committer, Control
+from broker.controller.rows.broker import ConfigRow, ScramRow
+from broker.controller.rows.topics import (
+    GroupDetail,
+    GroupRow,
+    PartitionRow,
+    TopicRow,
+    TransactionDetail,
+    TransactionRow,
+)
+from broker.gateway.contents.readings import UpstreamReadings
+from broker.gateway.contents.topics import TopicContents
+from broker.metadata.image import Image
+from broker.views.acls import Acl, AclFilter, AclRow, AclViews
+from broker.views.metadata import MetadataViews
+from broker.views.readings import Part
+from broker.views.topics import TopicViews
+
+
+class ClusterTopics(TopicViews):
+    """The topics, groups and transactions of the upstream cluster, as last read."""
+
+    def __init__(self, image: Callable[[], Image], readings: UpstreamReadings) -> None:
+        super().__init__(image)
+        self._readings = readings
+
+    def each_topic(self) -> Iterator[TopicRow]:
+        return (each.row for each in self._topics().values())
+
+    def topic(self, name: str) -> TopicRow | None:
+        found = self._topics().get(name)
+        return None if found is None else found.row
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        found = self._topics().get(topic)
+        return iter(()) if found is None else found.partitions()
+
+    def each_group(self) -> Iterator[GroupRow]:
+        return iter((self._readings.value(Part.GROUPS) or {}).values())
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        yield
+        found: GroupDetail | None = self._readings.value(Part.GROUP, group_id)
+        return found
+
+    def each_transaction(self) -> Iterator[TransactionRow]:
+        return iter((self._readings.value(Part.TRANSACTIONS) or {}).values())
+
+    def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
+        yield
+        found: TransactionDetail | None = self._readings.value(Part.TRANSACTION, transactional_id)
+        return found
+
+    def _topics(self) -> Mapping[str, TopicContents]:
+        return self._readings.value(Part.TOPICS) or {}
+
+
+class ClusterAcls(AclViews):
+    """The ACLs of the upstream cluster, as last read."""
+
+    def __init__(self, image: Callable[[], Image], readings: UpstreamReadings) -> None:
+        super().__init__(image, None)
+        self._readings = readings
+
+    @property
+    def has_authorizer(self) -> bool:
+        error = self._readings.error(Part.ACLS)
+        return error is None or error.code is not ErrorCode.SECURITY_DISABLED
+
+    def each(self, wanted: AclFilter = AclFilter()) -> Iterator[AclRow | None]:  # noqa: B008 - immutable
+        return (AclRow(acl, None, "") if wanted.matches(acl) else None for acl in self._acls())
+
+    def one(self, acl: Acl) -> AclRow | None:
+        return AclRow(acl, None, "") if acl in self._acls() else None
+
+    def _acls(self) -> Collection[Acl]:
+        return self._readings.value(Part.ACLS) or {}
+
+
+class ClusterMetadata(MetadataViews):
+    """The gateway's own metadata, with the settings of the upstream cluster's topics and nodes, and its SCRAM
+    users unless the gateway `has_users` of its own.
+    """
+
+    def __init__(
+        self, control: Control, committer: Committer, readings: UpstreamReadings, *, has_users: bool
+    ) -> None:
+        super().__init__(control, committer)
+        self._readings = readings
+        self._has_users = has_users
+
+    def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
+        if resource.type != ResourceType.TOPIC:
+            return super().describe_configs(resource)
+        return _read(self._readings.value(Part.TOPIC_CONFIGS, resource.name))
+
+    def describe_node(self, node_id: int) -> list[ConfigRow]:
+        return self._readings.value(Part.NODE_CONFIGS, str(node_id)) or []
+
+    def scram_users(self) -> Iterator[ScramRow]:
+        return super().scram_users() if self._has_users else iter(self._users().values())
+
+    def scram_user(self, user: str, mechanism: str) -> ScramRow | None:
+        if self._has_users:
+            return super().scram_user(user, mechanism)
+        return self._users().get((user, mechanism))
+
+    def _users(self) -> Mapping[tuple[str, str], ScramRow]:
+        return self._readings.value(Part.SCRAM_USERS) or {}
+
+
+def _read(rows: list[ConfigRow] | None) -> Steps[list[ConfigRow]]:
+    yield
+    if rows is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return rows

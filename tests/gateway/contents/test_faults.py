@@ -1,0 +1,241 @@
+"""What a gateway shows of its cluster while a node is frozen or refuses something, and what it sends."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker.common.errors import ApiError, ErrorCode
+from broker.controller.rows.upstream import RefusedRead
+from broker.gateway.contents.asking import TIMEOUT_MS, Asking
+from broker.gateway.contents.groups import read_groups
+from broker.gateway.contents.refusals import Notes
+from broker.gateway.contents.topics import LISTED_AT_ONCE, TopicContents, read_topics
+from broker.gateway.upstream.errors import UpstreamError
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
+from broker.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
+from broker.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from broker.protocol.messages.log_dirs import DescribeLogDirsResponse
+from broker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tests.gateway.upstream.test_client import client_of
+from tests.support.fake_upstream import FakeCluster, FakeNode, fake_cluster
+
+VERSIONS = {
+    ApiKey.LIST_OFFSETS: (1, 10),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, 4),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.OFFSET_FETCH: (1, 9),
+}
+
+
+def metadata(leaders: list[int], topics: int = 1) -> MetadataResponse:
+    """Topics t0, t1, ... whose partitions have these leaders."""
+    partitions = [
+        MetadataResponsePartition(0, index, leader, replica_nodes=[0, 1], isr_nodes=[0])
+        for index, leader in enumerate(leaders)
+    ]
+    return MetadataResponse(
+        topics=[MetadataResponseTopic(0, f"t{each}", partitions=partitions) for each in range(topics)]
+    )
+
+
+def offsets(request: Any) -> ListOffsetsResponse:
+    """Every partition begins at 5 and ends at 12."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                topic.name,
+                [
+                    ListOffsetsPartitionResponse(
+                        each.partition_index, offset=5 if each.timestamp == -2 else 12
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def refused_configs(request: Any) -> DescribeConfigsResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(code, None, each.resource_type, each.resource_name)
+            for each in request.resources
+        ]
+    )
+
+
+def prepare(node: FakeNode, leaders: list[int], topics: int = 1) -> None:
+    node.versions |= VERSIONS
+    node.answers |= {
+        ApiKey.METADATA: lambda _request: metadata(leaders, topics),
+        ApiKey.LIST_OFFSETS: offsets,
+        ApiKey.DESCRIBE_LOG_DIRS: lambda _request: DescribeLogDirsResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        ),
+        ApiKey.DESCRIBE_CONFIGS: refused_configs,
+    }
+
+
+@asynccontextmanager
+async def asking(nodes: int = 2, rate: int = 1_000) -> AsyncIterator[tuple[FakeCluster, Asking]]:
+    async with fake_cluster(nodes) as cluster, client_of(cluster) as client:
+        ids = [node.node_id for node in cluster.live]
+        yield cluster, Asking(client, lambda: ids, lambda: 0, lambda: True, rate)
+
+
+async def read(found: Asking, notes: Notes) -> TopicContents:
+    return (await read_topics(found, notes))["t0"]
+
+
+async def test_what_is_refused_leaves_the_rest_and_names_the_acls() -> None:
+    async with asking(1) as (cluster, found):
+        prepare(cluster.live[0], [0, 0, -1], topics=3)
+        notes = Notes()
+        topic = await read(found, notes)
+        assert (topic.row.records, topic.row.size_bytes, topic.row.configs) == (14, None, ())
+        partitions = list(topic.partitions())
+        assert [(each.start, each.end, each.size_bytes) for each in partitions[:2]] == [(5, 12, None)] * 2
+        assert [each.leader for each in partitions] == [0, 0, -1] and partitions[2].offline
+        assert (partitions[0].replicas, partitions[0].isr) == ((0, 1), (0,))
+        assert notes.errors == []
+        assert sorted(notes.refused, key=lambda each: each.api) == [
+            RefusedRead(
+                "DescribeConfigs", "TOPIC_AUTHORIZATION_FAILED", "DESCRIBE_CONFIGS", "TOPIC", "t0", 3
+            ),
+            RefusedRead(
+                "DescribeLogDirs",
+                "CLUSTER_AUTHORIZATION_FAILED",
+                "DESCRIBE",
+                "CLUSTER",
+                "kafka-cluster",
+                1,
+            ),
+        ]
+
+
+async def test_a_frozen_node_takes_its_own_partitions_only(autojump_clock: MockClock) -> None:
+    async with asking() as (cluster, found):
+        for node in cluster.live:
+            prepare(node, [0, 1])
+        cluster.live[1].answers_nothing = True
+        notes, begun = Notes(), trio.current_time()
+        with trio.fail_after(3 * TIMEOUT_MS / 1_000):
+            topic = await read(found, notes)
+        assert trio.current_time() - begun <= 2 * TIMEOUT_MS / 1_000 + 1
+        assert [(each.start, each.end) for each in topic.partitions()] == [(5, 12), (0, 0)]
+        (error,) = notes.errors
+        assert "within" in error or "did not answer" in error
+
+
+async def test_a_cluster_that_answers_nothing_fails_in_time(autojump_clock: MockClock) -> None:
+    async with asking() as (cluster, found):
+        for node in cluster.live:
+            node.versions |= VERSIONS
+            await found.ask(node.node_id, metadata_request())
+            node.answers_nothing = True
+        begun = trio.current_time()
+        with pytest.raises(UpstreamError):
+            await read_groups(found, Notes())
+        assert trio.current_time() - begun == pytest.approx(TIMEOUT_MS / 1_000, abs=0.1)
+
+
+def metadata_request() -> MetadataRequest:
+    return MetadataRequest([])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "requests"),
+    [(LISTED_AT_ONCE - 1, 2), (LISTED_AT_ONCE, 2), (LISTED_AT_ONCE + 1, 4)],
+)
+async def test_many_partitions_are_several_requests(partitions: int, requests: int) -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0] * partitions)
+        topic = await read(found, Notes())
+        assert topic.row.records == 7 * partitions
+        assert node.count(ApiKey.LIST_OFFSETS) == requests
+
+
+async def test_no_second_has_more_requests_than_allowed(autojump_clock: MockClock) -> None:
+    async with asking(1, rate=3) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        times: list[float] = []
+        answer = node.answers[ApiKey.METADATA]
+
+        def note(request: Any) -> Any:
+            times.append(trio.current_time())
+            return answer(request)
+
+        node.answers[ApiKey.METADATA] = note
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(found.ask, 0, metadata_request())
+        assert len(times) == 10
+        for at in range(len(times) - 3):
+            assert times[at + 3] - times[at] >= 0.99
+
+
+async def test_another_cluster_is_asked_nothing() -> None:
+    async with fake_cluster(1) as cluster, client_of(cluster) as client:
+        found = Asking(client, lambda: [0], lambda: 0, lambda: False, 10)
+        with pytest.raises(UpstreamError, match="another one"):
+            await found.ask(0, metadata_request())
+        with pytest.raises(ApiError) as caught:
+            await found.change(0, metadata_request())
+        assert caught.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+        assert cluster.live[0].requests == []
+
+
+async def test_a_cancelled_change_waits_for_its_response(mock_clock: MockClock) -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.delay_s = 3
+        changed = []
+
+        async def change() -> None:
+            changed.append(await found.change_at_controller(metadata_request()))
+
+        mock_clock.autojump_threshold = 0.01
+        with trio.move_on_after(1):
+            await change()
+        assert len(changed) == 1
+
+
+async def test_groups_whose_parts_are_refused_are_listed() -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            groups=[ListedGroup("readers", "consumer", "Stable", "Classic")]
+        )
+        notes = Notes()
+        rows = await read_groups(found, notes)
+        row = rows["readers"]
+        assert (row.state, row.protocol, row.members, row.lag, row.group_type) == (
+            "Stable",
+            "consumer",
+            0,
+            None,
+            "classic",
+        )
+        assert len(notes.errors) >= 1
