@@ -4,6 +4,7 @@ The composition root creates a `Backend` for `webui.serving.serve_console`. The 
 the broker only through it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
@@ -33,7 +34,8 @@ class Backend(msgspec.Struct, frozen=True):
     monotonic clock in ms.
     `hash_password` is slow, and raises ApiError for an invalid password. `metrics` yields the Prometheus page
     in parts. `alerts` returns what alert rules evaluate to, and tests destinations. `ready` says whether
-    Kafka clients are served and all tokens are known.
+    Kafka clients are served and all tokens are known. `refused_headers` counts the console's connections that
+    are closed for their PROXY header, by the reason.
     """
 
     control: ControlService
@@ -43,3 +45,4 @@ class Backend(msgspec.Struct, frozen=True):
     ready: Callable[[], bool]
     redeem: Callable[[str, int], TokenRow | None] = lambda _code, _now_ms: None
     alerts: AlertViews = msgspec.field(default_factory=NoAlerts)
+    refused_headers: Counter[str] = msgspec.field(default_factory=Counter)

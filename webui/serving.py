@@ -77,7 +77,7 @@ async def serve_console(
             nursery.start_soon(console.insights.run)
             encryption = None if tls is None else Encryption(tls, console.fair_queue)
             limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_ip)
-            clients = ConnectionClients(settings)
+            clients = ConnectionClients(settings, backend.refused_headers)
             await serve_connections(app, sockets, stopping, limits, clients, encryption)
             nursery.cancel_scope.cancel()
 

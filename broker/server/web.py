@@ -77,6 +77,7 @@ async def start_console(
         metrics=server.prometheus.pieces,
         ready=is_ready,
         alerts=alerting,
+        refused_headers=server.prometheus.refused_headers,
     )
     serve = partial(serve_console, shutdown=ends, tls=_encryption(settings))
     host, port = await nursery.start(serve, backend, settings, name=WEB_SERVER)

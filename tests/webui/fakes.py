@@ -3,6 +3,7 @@
 Used by the tests beside it and by the demo server. The rules are Kafka's, as far as the console shows them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -237,6 +238,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     other_gateways: GatewaySums | None = None
     unlisted: int = 0
     is_ready: bool = True
+    refused_headers: Counter[str] = field(default_factory=Counter)
     metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
     telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
@@ -269,6 +271,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
             metrics=lambda: self.metrics(),
             ready=lambda: self.is_ready,
             alerts=self.alerts,
+            refused_headers=self.refused_headers,
         )
 
     async def apply(self, command: Command[Any], actor: Actor) -> Any:

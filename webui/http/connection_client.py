@@ -1,10 +1,11 @@
 """The client of a console's connection: its peer, or whom a balancer's PROXY header names.
 
 Used by http.http_server for every accepted connection, before its limits and TLS. Of a connection without
-balancers nothing is read. Refused headers are logged, by the reason.
+balancers nothing is read. Refused headers are counted and logged, by the reason.
 """
 
 import logging
+from collections import Counter
 from typing import Final, NamedTuple
 
 import trio
@@ -30,12 +31,14 @@ class ConnectionClient(NamedTuple):
 
 
 class ConnectionClients:
-    """Finds the clients of all connections."""
+    """Finds the clients of all connections, and counts those that it refuses in `refused`, by the reason."""
 
-    def __init__(self, settings: ConsoleConfig) -> None:
+    def __init__(self, settings: ConsoleConfig, refused: Counter[str]) -> None:
+        self._refused = refused
         self._proxies = settings.forwarded_for_trusted_addresses
         self._headers: ProxyHeaders | None = None
         if settings.has_proxy_headers:
+            refused.update(dict.fromkeys(HeaderRefusal, 0))
             self._headers = ProxyHeaders(
                 settings.proxy_protocol_trusted_addresses,
                 requires=settings.requires_proxy_headers,
@@ -58,6 +61,7 @@ class ConnectionClients:
                 client = await self._of_header(self._headers, sock, client)
             except HeaderError as error:
                 if error.reason is not None:
+                    self._refused[error.reason] += 1
                     self._logs[error.reason].note(host)
                 return None
         if self._proxies and is_in(self._proxies, client.address):

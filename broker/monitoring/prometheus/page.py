@@ -48,6 +48,8 @@ class PrometheusPage:
         """`max_entities` returns the present quota.metrics.max.entities. `logs` are a broker's; `upstream` is
         a gateway's.
         """
+        self.refused_headers: Counter[str] = Counter()
+        """The console's connections that were closed for their PROXY header, by the reason; it counts."""
         self._parts = parts
         self._max_entities = max_entities
         self._logs = logs
@@ -107,6 +109,11 @@ class PrometheusPage:
             yield from upstream_families(self._upstream.row())
             yield from drain_families(self._upstream.drain())
             yield from gateway_families(self._upstream.shares.gateways())
+        yield counter(
+            "weir_console_refused_headers_total",
+            "Connections to the console that were closed for their PROXY header, by the reason",
+            [Sample((("reason", reason),), count) for reason, count in sorted(self.refused_headers.items())],
+        )
         yield from telemetry.families(self._parts.telemetry, now_ms)
 
 

@@ -17,7 +17,9 @@ from broker.metrics.rate import Window
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas, Limits, Throttled, UserLimit
+from broker.quotas.entity import Entity
 from broker.quotas.shared_connections import ConnectionKey
+from tests.quotas.scene import Connection
 from tests.support.connecting import connect_from
 from tests.support.memory_log import MemoryLog, MemoryTopic
 
@@ -35,12 +37,13 @@ class Gateway:
         self.listener = self.quotas.add_listener("PLAINTEXT")
         self.pokes = 0
         self.connections = SharedConnections(self.quotas, self._poke)
-        self.member = SharingMember(name, ClientQuotas(shared=True), self.connections)
+        self.clients = ClientQuotas(shared=True)
+        self.member = SharingMember(name, self.clients, self.connections)
         self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
         self.task = SharingTask(self.member, self.log, self.clock, Records())
         self.scope = trio.CancelScope()
         self.accepted: Counter[int] = Counter()
-        """Connections by the second in which they were accepted."""
+        """Connections, or requests, by the second in which they were accepted."""
 
     def _poke(self) -> None:
         self.pokes += 1
@@ -109,6 +112,20 @@ class Gateway:
             self.accepted[int(trio.current_time())] += 1
             await trio.lowlevel.checkpoint()
 
+    async def keep_asking(self, ns: int) -> None:
+        """Send requests of alice that take so long, each after the response to the one before it."""
+        connection = Connection(principal="alice", client_id="app")
+        throttled = self.clients.request.throttled
+        while True:
+            throttle = self.clients.request.record_handled("alice", "app", ns, self.clock.ms())
+            self.accepted[int(trio.current_time())] += 1
+            if throttle is not None:
+                self.clients.throttle(connection, connection, throttle, self.clock.ms())
+                while connection in [each.channel for each in throttled.all()]:
+                    await trio.sleep(0.05)
+                    throttled.expired(self.clock.ms())
+            await trio.sleep(ns / 1e9)
+
     def rate(self, begin_s: int, end_s: int) -> float:
         """Return the connections per second accepted in these whole seconds."""
         return sum(self.accepted[second] for second in range(begin_s, end_s)) / (end_s - begin_s)
@@ -125,6 +142,7 @@ class Gateways:
         self.user_rate = UserLimit()
         self.ip_rate: float | None = None
         self.limits = Limits()
+        self.percent: float | None = None
         self._nursery = nursery
 
     def start(self, name: str) -> Gateway:
@@ -136,6 +154,8 @@ class Gateways:
         quotas.set_broker_limits(self.limits)
         if self.ip_rate is not None:
             quotas.set_ip_rate(ADDRESS, self.ip_rate)
+        if self.percent is not None:
+            gateway.clients.apply(Entity("alice"), "request_percentage", self.percent, gateway.clock.ms())
         self._nursery.start_soon(gateway.run)
         return gateway
 

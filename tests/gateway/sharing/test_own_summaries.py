@@ -16,6 +16,7 @@ from broker.quotas.accounts import MAX_ACCOUNTS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from tests.quotas.scene import Connection
+from tests.support.connecting import connect_from
 from tests.support.fake_upstream import fake_cluster
 from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.view_rows import usage_rows
@@ -109,6 +110,26 @@ async def test_the_most_used_limits_are_listed_and_the_others_counted(tmp_path: 
         assert found.uses[0].rule.pairs == (("client-id", "small"),)
         assert found.uses[1].rule.pairs == (("client-id", None),)
         assert "client 0" not in {use.clients[1] for use in found.uses}
+
+
+async def test_rates_of_addresses_are_listed_with_their_rule(tmp_path: Path) -> None:
+    async with fake_cluster() as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        server = gateway.server
+        rules = (
+            QuotaAlteration((("ip", None),), (QuotaOp("connection_creation_rate", 100.0),)),
+            QuotaAlteration((("ip", "10.0.0.7"),), (QuotaOp("connection_creation_rate", 10.0),)),
+        )
+        await server.control.apply(AlterClientQuotas(rules), BROKER_ITSELF)
+        quotas = server.socket_server.gate.quotas
+        (listener,) = quotas.listeners.values()
+        for address in ("10.0.0.7", "10.0.0.8", "10.0.0.8"):
+            assert connect_from(quotas, listener, address, server.clock.ms()) is None
+        uses = run_through(own_of(gateway).summary()).uses
+        assert [(use.clients, use.rule.pairs) for use in uses] == [
+            (("10.0.0.7", None), (("ip", "10.0.0.7"),)),
+            (("10.0.0.8", None), (("ip", None),)),
+        ]
+        assert uses[1].observed == pytest.approx(2 * uses[0].observed, rel=0.01)
 
 
 def measure(gateway: RunningGateway) -> ClientSummary:

@@ -18,7 +18,7 @@ def cluster(autojump_clock: trio.testing.MockClock, nursery: trio.Nursery) -> Ga
 
 
 async def passed(gateways: list[Gateway], seconds: int = MEASURED_S) -> list[float]:
-    """Return the connections per second of each gateway, measured from the next second on."""
+    """Return the connections or requests per second of each gateway, measured from the next second on."""
     begin = int(trio.current_time()) + 1
     await trio.sleep_until(begin + seconds)
     return [each.rate(begin, begin + seconds) for each in gateways]
@@ -128,3 +128,16 @@ async def test_a_gateway_that_is_cut_off_has_the_starting_share(
     rates = await passed(gateways)
     assert rates[0] == pytest.approx(2, rel=TOLERANCE)
     assert sum(rates[1:]) == pytest.approx(24, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("load", [(4, 4, 4), (10, 1, 1), (12, 0, 0)], ids=LOADS)
+async def test_request_time_is_percent_of_a_thread_at_all_gateways(
+    cluster: Gateways, nursery: trio.Nursery, load: tuple[int, ...]
+) -> None:
+    cluster.percent = 20.0
+    gateways = await cluster.started(3)
+    for gateway, clients in zip(gateways, load, strict=True):
+        for _ in range(clients):
+            nursery.start_soon(gateway.keep_asking, 2_000_000)
+    await trio.sleep(STEADY_S)
+    assert sum(await passed(gateways)) == pytest.approx(100, rel=TOLERANCE)

@@ -7,13 +7,26 @@ from msgspec.structs import replace
 
 from broker.common.slices import Steps, run_through
 from broker.controller.rows.upstream import GatewaySums, Incomplete
+from broker.gateway.sharing.connections import SharedConnections
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.summary import Summary
 from broker.gateway.sharing.views import KEPT_MS, MAX_REPORT_TIMES, SharedLimits, Summaries
+from broker.metrics.rate import INT_MAX
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connections import (
+    CREATION_RATE,
+    IP_RATE,
+    PER_IP,
+    PER_USER,
+    USER_RATE,
+    ConnectionQuotas,
+    Limits,
+    UserLimit,
+)
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.shared_connections import ConnectionKey
 from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import CHANNEL, SUMMARY, TRAFFIC
 from tests.support.clock import ManualClock
@@ -25,7 +38,8 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.quotas = ClientQuotas()
-        self.member = SharingMember("one", self.quotas)
+        self.connections = ConnectionQuotas(shared=True)
+        self.member = SharingMember("one", self.quotas, SharedConnections(self.connections))
         self.summaries = Summaries(self._measured, keeps_clients=True)
         self.views = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
 
@@ -59,6 +73,35 @@ def test_gateways_and_shares_in_the_units_of_the_limits() -> None:
         "two": (entity, "producer_byte_rate", 1_000.0, 300.0, 250.0),
         "three": (entity, "producer_byte_rate", 1_000.0, 300.0, 500.0),
     }
+
+
+def test_shares_of_limits_on_connections() -> None:
+    """A limit that this gateway does not have is not shown."""
+    world = World()
+    quotas = world.connections
+    quotas.per_ip.maximum = 20
+    quotas.users.set_limits(UserLimit(INT_MAX, {"alice": 8}), UserLimit(2.5))
+    quotas.set_ip_rate("10.0.0.7", 12)
+    quotas.set_broker_limits(Limits(creation_rate=30))
+    keys = [
+        ConnectionKey(PER_IP, "10.0.0.7"),
+        ConnectionKey(IP_RATE, "10.0.0.7"),
+        ConnectionKey(PER_USER, "alice"),
+        ConnectionKey(USER_RATE, "bob"),
+        ConnectionKey(CREATION_RATE, ""),
+        ConnectionKey(PER_USER, "bob"),
+        ConnectionKey(IP_RATE, "10.0.0.8"),
+    ]
+    line = Line(WHOLE // 4, WHOLE // 4, WHOLE // 2, WHOLE // 2)
+    run_through(world.member.receive(Report("two", 1, dict.fromkeys(keys, line), has_connections=True)))
+    assert [(row.gateway_id, row.entity, row.key, row.limit, row.share) for row in world.views.shares()] == [
+        ("two", (("ip", "10.0.0.7"),), "max.connections.per.ip", 20.0, 10.0),
+        ("two", (("ip", "10.0.0.7"),), "connection_creation_rate", 12.0, 6.0),
+        ("two", (("user", "alice"),), "max.connections.per.user", 8.0, 4.0),
+        ("two", (("user", "bob"),), "max.connection.creation.rate.per.user", 2.5, 1.25),
+        ("two", (), "max.connection.creation.rate", 30.0, 15.0),
+    ]
+    assert {row.demand / row.limit for row in world.views.shares()} == {0.5}
 
 
 def test_a_gateway_has_the_traffic_and_address_of_its_last_summary() -> None:

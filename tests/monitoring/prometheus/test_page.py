@@ -318,3 +318,12 @@ def test_states_and_decisions_are_counted(tmp_path: Path) -> None:
         "weir_transactions_decided_total aborted_by_operator": 1,
     }
     world.close()
+
+
+async def test_refused_headers_of_the_console_are_counted_by_reason(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        prometheus = broker.server.prometheus
+        assert "weir_console_refused_headers_total{" not in prometheus.page()
+        prometheus.refused_headers.update({"checksum": 2, "missing": 0})
+        refused = parse(prometheus.page())["weir_console_refused_headers_total"]
+        assert (refused.value(reason="checksum"), refused.value(reason="missing")) == (2, 0)

@@ -78,7 +78,7 @@ async def test_put_is_no_header(broker: FakeBroker) -> None:
     (HeaderRefusal.MALFORMED, b"PROXY TCP4 nowhere\r\n"),
     (HeaderRefusal.MISSING, b""),
 ])  # fmt: skip
-async def test_a_refused_header_is_one_line_with_its_reason(
+async def test_a_refused_header_is_counted_and_one_line_with_its_reason(
     broker: FakeBroker, caplog: pytest.LogCaptureFixture, reason: HeaderRefusal, before: bytes
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -87,6 +87,13 @@ async def test_a_refused_header_is_one_line_with_its_reason(
     words = f"console closed connections for their PROXY header: {reason}"
     (line,) = [each for each in caplog.records if each.getMessage() == words]
     assert (line.__dict__["address"], line.__dict__["refused"]) == (LOOPBACK, 1)
+    assert broker.refused_headers == {**dict.fromkeys(HeaderRefusal, 0), reason: 1}
+
+
+async def test_without_headers_none_is_counted(broker: FakeBroker) -> None:
+    async with served(broker) as server:
+        assert await ask(server, v1()) != b""
+    assert broker.refused_headers == {}
 
 
 async def test_tls_begins_behind_the_header(broker: FakeBroker) -> None:
