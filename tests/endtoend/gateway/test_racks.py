@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from broker.common.errors import ErrorCode
+from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
@@ -237,6 +238,7 @@ async def test_members_of_new_groups_have_the_rack_of_their_address(gateway: Gat
 
 async def test_members_of_share_groups_have_it_too(gateway: GatewayProcess) -> None:
     client = await coordinator(gateway, "sharing", "127.0.0.2")
+    await client.ask(ApiVersionsRequest("apache-kafka-java", "4.4.0"), 3)
     for member_id, rack in (("AAAAAAAAAAAAAAAAAAAAAQ", None), ("AAAAAAAAAAAAAAAAAAAAAg", "own")):
         await join(client, ShareGroupHeartbeatRequest("sharing", member_id, 0, rack, [TOPIC]))
     (group,) = (await client.ask(ShareGroupDescribeRequest(["sharing"]), 1)).groups
