@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from broker.config.listeners import Address
-from broker.gateway.client_racks import Rack
+from broker.gateway.client_racks import ClientRacks, Rack
 from broker.gateway.routes import ForwardedRequest, Treatment
 from broker.network.connection.channel import ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.read_ahead_channel import ENDED, THROTTLED, ReadAheadChannel
@@ -71,7 +71,7 @@ class GatewayChannel(ReadAheadChannel):
     connected to; None on a bootstrap port. `upstream_address` is where it is forwarded to, None before.
     `login` observes logins that the upstream broker decides. `quotas` are those that its requests are charged
     to: with quota.scope=broker those of its upstream node; see `node_scope`. `rack` is that of the client's
-    address.
+    address, one of `racks`; see `know_software`.
     """
 
     __slots__ = (
@@ -82,12 +82,14 @@ class GatewayChannel(ReadAheadChannel):
         "node_id",
         "quotas",
         "rack",
+        "racks",
         "upstream_address",
         "upstream_state",
     )
 
     client: "ClientReceive"
     quotas: ChannelQuotas
+    racks: ClientRacks
 
     def __init__(
         self,
@@ -109,6 +111,12 @@ class GatewayChannel(ReadAheadChannel):
     def server_name(self) -> str | None:
         """The host name in the client's TLS handshake, if it has one."""
         return self.sock.server_name if isinstance(self.sock, TlsSocket) else None
+
+    def know_software(self, name: str, version: str) -> None:
+        """Note what the client says about itself, by which its requests name the rack of its address."""
+        self.software_name, self.software_version = name, version
+        if self.rack is not None:
+            self.client.rack = self.rack if self.racks.suit(name, version) else None
 
     @property
     def has_ended(self) -> bool:

@@ -1,12 +1,13 @@
 """The racks of clients by their addresses (gateway.client.racks), and how a request is given one. (KIP-392,
 KIP-848, KIP-932, KIP-1071)
 
-`processor` looks the rack of a connection up once. `client_receive` gives it to the requests of a client that
+`processor` looks the rack of a connection up once, and `channel` whether its client's software follows where
+it leads. `client_receive` gives it to the requests of a client that
 names none: to each Fetch, as brokers read it anew each time, and to the heartbeat by which a member joins its
 group. JoinGroup has a rack only in data of the client's own, which brokers do not read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from ipaddress import ip_address
 from struct import Struct
 from typing import Any, Final
@@ -57,6 +58,8 @@ PARTITION_BYTES: Final = 28
 PARTITION_BYTES_FLEXIBLE: Final = 33
 """A partition of Fetch 11, and of 12 to 15 with the number of its tagged fields."""
 
+EVERY: Final = "*"
+
 INT: Final = Struct(">i")
 SHORT: Final = Struct(">h")
 
@@ -78,9 +81,10 @@ class Rack:
 
 
 class ClientRacks:
-    """The racks of all clients."""
+    """The racks of all clients; `software` is gateway.client.racks.software."""
 
-    def __init__(self, entries: Iterable[RackOf] = ()) -> None:
+    def __init__(self, entries: Iterable[RackOf] = (), software: Collection[str] = (EVERY,)) -> None:
+        self._software = software
         racks: dict[str, Rack] = {}
         self._networks = [
             (each.network, racks.setdefault(each.rack, Rack(each.rack)))
@@ -89,6 +93,10 @@ class ClientRacks:
 
     def __bool__(self) -> bool:
         return bool(self._networks)
+
+    def suit(self, name: str, version: str) -> bool:
+        """Return whether clients of this software read from where a rack leads them."""
+        return any(each == EVERY or each in name or each in version for each in self._software)
 
     def of(self, address: str) -> Rack | None:
         """Return the rack of an address in canonical form, None if it is in no network."""

@@ -108,7 +108,7 @@ NOTED_BYTES: Final = 256
 
 class ClientReceive(Receive):
     """`upstream` is set while the upstream connection is open; it closes with this one. `local` receives
-    requests that are answered here.
+    requests that are answered here. `rack` is what requests are given that name none.
     """
 
     __slots__ = (
@@ -121,7 +121,6 @@ class ClientReceive(Receive):
         "_local_is_partial",
         "_noted",
         "_noted_route",
-        "_rack",
         "_renews",
         "_routes",
         "_splice",
@@ -130,6 +129,7 @@ class ClientReceive(Receive):
         "_usual_head",
         "_usual_route",
         "channel",
+        "rack",
         "upstream",
     )
 
@@ -156,12 +156,11 @@ class ClientReceive(Receive):
         self._topics: FetchTopics | ProduceTopics | None = None
         self._approved = UNUSUAL
         self._approved_route: ForwardRoute | None = None
-        self._rack: Rack | None = None
+        self.rack: Rack | None = None
 
     def attach(self, channel: GatewayChannel) -> None:
         """Receive for `channel`, once, before the first read."""
         self.channel = channel
-        self._rack = channel.rack
         channel.client = self
 
     @property
@@ -247,9 +246,9 @@ class ClientReceive(Receive):
                     return self._forward(scratch, count)
             elif forwarder.buffer.find(PREFIX, usual.size, count) >= 0:
                 return self._forward(scratch, count)
-            if self._rack is not None:
+            if self.rack is not None:
                 channel.bytes_in += count  # of what the client has sent
-                count = self._name_rack(self._rack, route, usual.size - 4, count)
+                count = self._name_rack(self.rack, route, usual.size - 4, count)
                 channel.bytes_in -= count
         elif treatment is WHOLE and (
             route is not self._noted_route
@@ -469,7 +468,7 @@ class ClientReceive(Receive):
     def _forward(self, data: memoryview, end: int) -> Frame | None:
         """Forward the requests in `data[:end]`, and keep what cannot be forwarded yet."""
         forwarder, channel, upstream = self._forwarder, self.channel, self.upstream
-        get_route, in_flight, rack = self._routes.get, channel.in_flight, self._rack
+        get_route, in_flight = self._routes.get, channel.in_flight
         now = forwarder.selector.now
         at = first = 0
         left = BURST
@@ -499,7 +498,7 @@ class ClientReceive(Receive):
                     channel.set_upstream(UpstreamState.CONNECTING)
                     forwarder.processor.open_upstream(channel)
                     break
-                is_racked = rack is not None and route.takes_rack and size <= MAX_BYTES - 4
+                is_racked = self.rack is not None and route.takes_rack and size <= MAX_BYTES - 4
                 if frame_end > end and (size <= SMALL_BYTES or treatment is WHOLE or is_racked):
                     if size > MAX_WHOLE:
                         raise invalid_size(size, MAX_WHOLE)
@@ -635,9 +634,9 @@ class ClientReceive(Receive):
         """Send the request at `at` with its client's rack, after what begins at `first`. Returns False, and
         sends nothing, if it names a rack, or needs none.
         """
-        assert self._rack is not None and self.upstream is not None
+        assert self.rack is not None and self.upstream is not None
         frame = bytes(data[at : at + 4 + INT.unpack_from(data, at)[0]])
-        changed = with_rack(frame, route.api_key, route.version, body - at, self._rack)
+        changed = with_rack(frame, route.api_key, route.version, body - at, self.rack)
         if changed is None:
             return False
         self._send(data, first, at)

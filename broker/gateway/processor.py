@@ -271,8 +271,10 @@ class GatewayProcessor(Processor):
         channel = super()._channel(accepted)
         assert isinstance(channel, GatewayChannel)
         channel.node_id = self._forwarding.node_of(accepted.sock.getsockname()[1])
-        channel.rack = self._forwarding.racks.of(channel.address)
+        channel.racks = self._forwarding.racks
+        channel.rack = channel.racks.of(channel.address)
         self._newest.attach(channel)
+        channel.know_software(channel.software_name, channel.software_version)
         if self._forwarding.by_node is None:
             channel.quotas = self._forwarding.quotas
         else:
@@ -459,7 +461,8 @@ class GatewayProcessor(Processor):
                 if len(self._software) >= KEPT_SOFTWARE:
                     self._software.clear()
                 self._software[version, text] = software
-        channel.software_name, channel.software_version = software
+        assert isinstance(channel, GatewayChannel)
+        channel.know_software(*software)
 
     def rewrite_beginning(
         self, request: ForwardedRequest, begun: bytearray, size: int

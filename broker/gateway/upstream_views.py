@@ -183,6 +183,7 @@ class UpstreamViews:
         self.traffic = NodeTraffic(cluster, self._loopback_host, has_racks=has_racks)
         self._rates: dict[int, CounterRate] = {}
         self._rack_rates: dict[Racks, CounterRate] = {}
+        self._racks_ns = clock.ns()
         self._turns = CounterRate(clock.ns())
         self._latencies: tuple[UpstreamLatency, ...] = ()
         self._latencies_ms: int | None = None
@@ -226,9 +227,10 @@ class UpstreamViews:
         )
 
     def _racks(self, channels: Collection[Channel], now_ns: int) -> tuple[RackTraffic, ...]:
-        rows = []
+        """Return the rows. A rate of racks that are new counts from the rows before, without them."""
+        rows, before_ns, self._racks_ns = [], self._racks_ns, now_ns
         for racks, totals in sorted(self.traffic.totals_by_racks(channels).items()):
-            rate = self._rack_rates.setdefault(racks, CounterRate(now_ns))
+            rate = self._rack_rates.setdefault(racks, CounterRate(before_ns))
             rows.append(RackTraffic(*racks, *totals, *rate.update(now_ns, totals[1:])))
         return tuple(rows)
 

@@ -181,7 +181,7 @@ class GatewayServer(Server):
         )
         self._always_answered = self.registry.without(self._answered)
         self._routes: dict[str, ForwardRoutes] = {}
-        self._racks = ClientRacks(config.gateway.client_racks)
+        self._racks = ClientRacks(config.gateway.client_racks, config.gateway.client_racks_software)
         self.socket_server = self._start_network()
         self.socket_server.on_renewed_metrics(self._renew_metrics)
         self.node_ports = NodePorts(

@@ -25,6 +25,7 @@ from broker.gateway.client_racks import (
 from broker.gateway.forwarder import SCRATCH_BYTES, SMALL_BYTES
 from broker.protocol.api_key import FLEXIBLE_FROM, ApiKey
 from broker.protocol.codec import encode_request, known_versions
+from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -55,6 +56,7 @@ from tests.support.random_messages import RandomMessages
 from tests.support.running_gateway import RunningGateway, running_gateway
 
 KEY = "gateway.client.racks"
+SOFTWARE = "gateway.client.racks.software"
 RACKS = f"{KEY}=127.0.0.1:rack-a,127.0.0.0/8:rack-b,192.0.2.0/24:rack-c,[2001:db8::/32]:rack-d"
 FETCHES = range(FETCH_FROM, FETCH_TO + 1)
 TOPIC_ID = bytes(range(16))
@@ -137,6 +139,27 @@ def test_a_rack_has_255_bytes_at_most(rack: str) -> None:
 def test_the_setting_is_shown_as_it_is_read() -> None:
     shown = ",".join(map(str, load(None, [RACKS], {}).config.gateway.client_racks))
     assert f"{KEY}={shown}" == RACKS.replace("127.0.0.1:", "127.0.0.1/32:")
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "suits"),
+    [
+        ("apache-kafka-java", "4.4.0", True),
+        ("librdkafka", "2.16.0", True),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", True),
+        ("kgo", "v1.22.3", True),
+        ("sarama", "1.61.1", True),
+        ("kafka-python", "3.0.12", True),
+        ("aiokafka", "0.14.0", False),
+        ("unknown", "unknown", False),
+        ("", "", False),
+    ],
+)
+def test_a_client_that_does_not_follow_its_rack_is_given_none(name: str, version: str, suits: bool) -> None:
+    known = load(None, [], {}).config.gateway.client_racks_software
+    assert ClientRacks((), known).suit(name, version) is suits
+    assert ClientRacks((), ("*",)).suit(name, version)
+    assert not ClientRacks((), ()).suit(name, version)
 
 
 # Requests
@@ -292,7 +315,7 @@ async def serving(tmp_path: Path, *overrides: str) -> AsyncIterator[tuple[FakeNo
             ApiKey.SHARE_GROUP_HEARTBEAT: lambda _request: ShareGroupHeartbeatResponse(),
             ApiKey.STREAMS_GROUP_HEARTBEAT: lambda _request: StreamsGroupHeartbeatResponse(status=[]),
         }
-        async with running_gateway(tmp_path, node.port, *overrides) as gateway:
+        async with running_gateway(tmp_path, node.port, f"{SOFTWARE}=*", *overrides) as gateway:
             yield node, gateway
 
 
@@ -379,6 +402,30 @@ async def test_a_client_that_names_a_rack_keeps_it_and_so_does_one_without_an_ad
             for _ in range(3):
                 await client.ask(FetchRequest(rack_id=rack), 15)
         assert named(node) == ["own"] * 3 + ["rack-a"] * 3
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_the_rack_is_for_the_software_that_follows_it(tmp_path: Path, version: int) -> None:
+    """As the client's last ApiVersions says, whether the gateway forwards that or answers it."""
+    software = f"{SOFTWARE}=follows,other"
+    async with serving(tmp_path, RACKS, software) as (node, gateway):
+        client = await gateway.connect()
+        for name, software_version, rack in (
+            (None, None, ""),
+            ("stays", "1", ""),
+            ("follows", "1", "rack-a"),
+            ("stays", "1-other-2", "rack-a"),
+            ("stays", "1", ""),
+            ("follows", "2", "rack-a"),
+        ):
+            if name is not None:
+                await client.ask(ApiVersionsRequest(name, software_version), version)
+            for _ in range(3):
+                await client.ask(FetchRequest(), 15)
+            assert named(node)[-3:] == [rack] * 3
+            request, heartbeat_version = heartbeats(0, None)[2]
+            await client.ask(request, heartbeat_version)
+            assert last(node, StreamsGroupHeartbeatRequest).rack_id == (rack or None)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ async def test_a_fetch_that_is_given_a_rack_is_one_receive_and_one_send_too(tmp_
         (node,) = cluster.live
         node.versions[ApiKey.FETCH] = (4, 17)
         node.answers[ApiKey.FETCH] = lambda _request: FetchResponse(responses=[])
-        async with running_gateway(tmp_path, node.port, "gateway.client.racks=127.0.0.1:rack-a") as gateway:
+        racks = "gateway.client.racks=127.0.0.1:rack-a", "gateway.client.racks.software=*"
+        async with running_gateway(tmp_path, node.port, *racks) as gateway:
             client = await gateway.connect()
             for _ in range(3):
                 await client.ask(FetchRequest(), 15)

@@ -376,6 +376,18 @@ class GatewayConfig(ListenerSection):
         "replica.selector.class is RackAwareReplicaSelector. Of several networks that contain an address, "
         "the one with the longest prefix counts. See [gateway.md](gateway.md#racks)."
     )
+    client_racks_software: tuple[str, ...] = Setting(
+        "gateway.client.racks.software",
+        ("apache-kafka-java", "kafka-python", "kgo", "rdkafka", "sarama"),
+        list_of(TEXT.read, "a list of names, or * for all clients"),
+        ours=True,
+    ).described(
+        "The clients that gateway.client.racks is for: those whose software name or version (KIP-511) "
+        "contains one of these. A client that is told of a replica in its rack and goes on to ask the leader "
+        "gets no records, and some go only if they have named a rack themselves, such as aiokafka 0.14. "
+        "Clients of these names go: Kafka's own, kafka-python, franz-go, all that are built on librdkafka, "
+        "and Sarama."
+    )
     drain_timeout_ms: int = Setting(
         "gateway.drain.timeout.ms", 60_000, integer(0), "ms", ours=True
     ).described(

@@ -111,7 +111,8 @@ async def _ask(answers: Answers, message: ApiVersionsRequest, context: RequestCo
             break
     connection = context.connection
     frame = answers.frame(connection.listener, context.api_version, version, upstream)
-    connection.software_name, connection.software_version = name, software_version
+    assert isinstance(connection, GatewayChannel)
+    connection.know_software(name, software_version)
 
     def throttled(throttle: Throttle) -> Response:
         reply = answers.message(connection.listener, version, upstream)

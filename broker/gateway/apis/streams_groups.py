@@ -55,7 +55,7 @@ def heartbeat_handler(roles: Roles) -> Handle:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return Response(StreamsGroupHeartbeatResponse(error_code=code, error_message=DENIED, status=[]))
         assert isinstance(context.connection, GatewayChannel)
-        fill(message, context.connection.rack)
+        fill(message, context.connection.client.rack)
         return in_own_task(partial(forward, context, message))
 
     return handle

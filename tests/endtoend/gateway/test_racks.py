@@ -7,13 +7,13 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
-import kafka.net.inet
 import pytest
 import trio
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from broker.common.errors import ErrorCode
+from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
@@ -24,6 +24,7 @@ from tests.support.gateway_process import GatewayProcess
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.prometheus import parse
 from tests.support.real_clients import CLIENTS, TIMEOUT_S, Client, Target, create
+from tests.support.real_clients import kafka as kafka_python
 from tests.support.wire import OPENED, WireClient
 
 pytestmark = [
@@ -37,6 +38,9 @@ FROM: Final = {"confluent": "127.0.0.1", "kafka-python": "127.0.0.2", "aiokafka"
 """librdkafka and Java connect from the address that the system gives."""
 
 LOADING: Final = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+FOLLOWS: Final = ("confluent", "kafka-python")
+"""aiokafka 0.14 ignores where it is sent unless it has named a rack: with one it would get no records."""
+
 ELSEWHERE: Final = "127.0.0.4"
 TOPIC: Final = "racked"
 PARTITIONS: Final = 3
@@ -65,7 +69,8 @@ def gateway(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def connect_from(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     """Let kafka-python and aiokafka connect from this address, as if they ran on another machine."""
-    new_socket = kafka.net.inet.KafkaNetSocket.socket
+    python_socket = kafka_python.net.KafkaNetSocket
+    new_socket = python_socket.socket
     create_connection = asyncio.BaseEventLoop.create_connection
 
     def bound(*arguments: Any, **named: Any) -> socket.socket:
@@ -76,7 +81,7 @@ def connect_from(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     async def connected(loop: Any, factory: Any, host: str, port: int, **named: Any) -> Any:
         return await create_connection(loop, factory, host, port, **{**named, "local_addr": (source, 0)})
 
-    monkeypatch.setattr(kafka.net.inet.KafkaNetSocket, "socket", bound)
+    monkeypatch.setattr(python_socket, "socket", bound)
     monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", connected)
 
 
@@ -104,9 +109,14 @@ class Read:
         assert sum(found.values()) >= RECORDS * len(VALUE)
         assert found[self._rack] >= OWN_SHARE * sum(found.values()), found
 
+    def check_leaders(self) -> None:
+        """A third of the records from each rack."""
+        found = self.by_rack()
+        assert all(found[rack] >= RECORDS * len(VALUE) / PARTITIONS for rack in RACKS.values()), found
+
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_a_consumer_without_a_rack_reads_from_that_of_its_address(
+def test_a_consumer_without_a_rack_reads_from_that_of_its_address_if_it_follows(
     gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     source = FROM[client.name]
@@ -115,7 +125,10 @@ def test_a_consumer_without_a_rack_reads_from_that_of_its_address(
     read = Read(gateway, RACKS[source])
     values = client.read(Target(gateway.bootstrap), TOPIC, RECORDS, partitions=PARTITIONS)
     assert (len(values), set(values)) == (RECORDS, {VALUE})
-    read.check_own()
+    if client.name in FOLLOWS:
+        read.check_own()
+    else:
+        read.check_leaders()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -168,9 +181,7 @@ def test_a_consumer_of_another_address_reads_from_the_leaders(
     read = Read(gateway, "")
     client = next(each for each in CLIENTS if each.name == "kafka-python")
     assert len(client.read(Target(gateway.bootstrap), TOPIC, RECORDS, partitions=PARTITIONS)) == RECORDS
-    found = read.by_rack()
-    third = RECORDS * len(VALUE) / PARTITIONS
-    assert all(found[rack] >= third for rack in RACKS.values()), found
+    read.check_leaders()
 
 
 def test_prometheus_has_the_same_bytes(gateway: GatewayProcess) -> None:
@@ -227,6 +238,7 @@ async def test_members_of_new_groups_have_the_rack_of_their_address(gateway: Gat
 
 async def test_members_of_share_groups_have_it_too(gateway: GatewayProcess) -> None:
     client = await coordinator(gateway, "sharing", "127.0.0.2")
+    await client.ask(ApiVersionsRequest("apache-kafka-java", "4.4.0"), 3)
     for member_id, rack in (("AAAAAAAAAAAAAAAAAAAAAQ", None), ("AAAAAAAAAAAAAAAAAAAAAg", "own")):
         await join(client, ShareGroupHeartbeatRequest("sharing", member_id, 0, rack, [TOPIC]))
     (group,) = (await client.ask(ShareGroupDescribeRequest(["sharing"]), 1)).groups
