@@ -64,6 +64,7 @@ RETRY_MS: Final = 1_000
 FIRST_RETRY_S: Final = 0.02
 """Before the second attempt of a first login, and longer each time; ours."""
 
+TIMEOUT_MS: Final = 10_000
 WATCH_EVERY_MS: Final = 20_000
 """Ours: a user whose token is expired is out within a minute, also if one request is lost."""
 
@@ -342,7 +343,8 @@ class TokenPrincipals:
 
     async def _request(self, message: Any, version: int | None = None) -> Any:
         async with self._turns:
-            return await self._client.request(None, message, version, lane=LANE)
+            timeout_ms = min(self._config.request_timeout_ms, TIMEOUT_MS)
+            return await self._client.request(None, message, version, lane=LANE, timeout_ms=timeout_ms)
 
     # Renewing
 
