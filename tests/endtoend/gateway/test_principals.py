@@ -180,14 +180,13 @@ class User:
 
     def produce(self, **more: Any) -> None:
         errors: list[Any] = []
-
-        def note(error: Any) -> None:
-            if error.fatal():
-                errors.insert(0, error)
-
-        producer = Producer(self.config | {"message.timeout.ms": 20_000, "error_cb": note} | more)
+        producer = Producer(self.config | {"message.timeout.ms": 20_000} | more)
         producer.produce(BASE, b"more", partition=0, on_delivery=lambda error, _: errors.append(error))
-        assert producer.flush(ANSWERED_WITHIN_S) == 0
+        try:
+            assert producer.flush(ANSWERED_WITHIN_S) == 0
+        except SystemError as error:
+            # The client raises what is fatal while it calls `on_delivery`.
+            raise error.__cause__ or error from None
         if errors[0] is not None:
             raise KafkaException(errors[0])
 
