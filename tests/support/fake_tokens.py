@@ -74,9 +74,15 @@ class FakeTokens:
         return self.count(DescribeDelegationTokenRequest)
 
     async def request(
-        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
+        self,
+        node_id: int | None,
+        message: Any,
+        version: int | None = None,
+        *,
+        lane: str = "",
+        timeout_ms: int | None = None,
     ) -> Any:
-        assert node_id is None and lane
+        assert node_id is None and lane and timeout_ms == 10_000
         self.requests.append((message, version))
         await trio.sleep(self.takes_s)
         if self.failures:

@@ -5,9 +5,9 @@ client's upstream connection logs in with it. Other requests of a token are the 
 connection:
 
     renewed     after RENEW_AT of the time that the last renewal gave it
-    replaced    at the same time, when its maximum lifetime leaves nothing to renew, or the cluster does not
-                renew it. Connections log in with the next one when their login ends (KIP-368): the owner is
-                the same, so the cluster lets them
+    replaced    at the same time, when its maximum lifetime leaves less than a whole time, or the cluster does
+                not renew it. Connections log in with the next one when their login ends (KIP-368): the owner
+                is the same, so the cluster lets them
     watched     every WATCH_EVERY_MS. A token that somebody has expired, or lets end sooner, is not replaced:
                 the connections of its owner close, and no token is made for BARRED_MS
     expired     when its owner has had no connection for IDLE_MS, or is no longer a user of the gateway
@@ -53,7 +53,12 @@ from broker.security.plain import MECHANISM as PLAIN
 from broker.security.sealed import Sealed
 
 RENEW_AT: Final = 0.75
-"""The share of its time after which a token is renewed; ours. Connections log in again from 0.85 on."""
+"""The share of its time after which a token is renewed; ours."""
+
+LOGIN_AT: Final = 0.85
+"""The share from which connections log in again. By then all brokers have to know the next token: a login
+with one that ends soon must be renewed soon, and Kafka lets a second pass between two. (KIP-368)
+"""
 
 SETTLED_MS: Final = 5_000
 """How long brokers may take to learn of a token; ours."""
@@ -64,6 +69,7 @@ RETRY_MS: Final = 1_000
 FIRST_RETRY_S: Final = 0.02
 """Before the second attempt of a first login, and longer each time; ours."""
 
+TIMEOUT_MS: Final = 10_000
 WATCH_EVERY_MS: Final = 20_000
 """Ours: a user whose token is expired is out within a minute, also if one request is lost."""
 
@@ -131,6 +137,7 @@ class Token:
         self.credentials = ClientCredentials(mechanism, self.id, b64encode(token_hmac).decode(), owner)
         self._ahead_ms = made.issue_timestamp_ms - sent_ms
         self.max_ms = self.ours(made.max_timestamp_ms)
+        self._span_ms = made.expiry_timestamp_ms - made.issue_timestamp_ms
         self.made_ms = sent_ms
         self.is_ending = False
         self._given: deque[int] = deque(maxlen=KEPT_ENDS)
@@ -145,7 +152,13 @@ class Token:
         self.changed_ms = sent_ms
         self._given.append(expiry_ms)
         self.expires_ms = self.ours(expiry_ms)
-        self.due_ms = sent_ms + max(int((self.expires_ms - sent_ms) * RENEW_AT), RETRY_MS)
+        left_ms = self.expires_ms - sent_ms
+        before_logins_ms = max(int(left_ms * LOGIN_AT) - SETTLED_MS, left_ms // 2)
+        self.due_ms = sent_ms + max(min(int(left_ms * RENEW_AT), before_logins_ms), RETRY_MS)
+
+    def is_last(self, now_ms: int) -> bool:
+        """Whether a renewal would end sooner than the first one."""
+        return now_ms + self._span_ms > self.max_ms
 
     def is_shortened(self, expiry_ms: int) -> bool:
         """Whether somebody else has given it this end. A broker that lags has one that it had before."""
@@ -342,7 +355,8 @@ class TokenPrincipals:
 
     async def _request(self, message: Any, version: int | None = None) -> Any:
         async with self._turns:
-            return await self._client.request(None, message, version, lane=LANE)
+            timeout_ms = min(self._config.request_timeout_ms, TIMEOUT_MS)
+            return await self._client.request(None, message, version, lane=LANE, timeout_ms=timeout_ms)
 
     # Renewing
 
@@ -378,7 +392,7 @@ class TokenPrincipals:
             if self._clock.ms() >= token.expires_ms:
                 await self._revoke(user)
             return
-        is_last = token.expires_ms >= token.max_ms
+        is_last = token.is_last(self._clock.ms())
         try:
             # One that somebody has expired is not replaced, so it is renewed in any case.
             is_renewed = await self._renew(user, token)
