@@ -308,6 +308,8 @@ class GatewayServer(Server):
         """Let clients go to other gateways, and close the remaining connections."""
         self.leaving.begin()
         await self.leaving.finished.wait()
+        if self.sharing is not None:
+            await self.sharing.leave()
 
     def _make_drain(self) -> Drain:
         config = self.config

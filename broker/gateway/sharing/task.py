@@ -68,6 +68,8 @@ class SharingTask:
         self._on_report = on_report
         self._summaries = summaries
         self._lists = lists
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
         self._lock = trio.Lock()
         self._offset = 0
         self._awaited: tuple[int, trio.Event] = (0, trio.Event())
@@ -79,20 +81,27 @@ class SharingTask:
         )
 
     async def run(self) -> None:
-        """Run until cancelled, then say farewell, for at most a second."""
+        """Run until cancelled, or until `leave` is called, then say farewell, for at most a second."""
         try:
-            end = await self._end()
-            async with trio.open_nursery() as nursery:
-                await nursery.start(self._read_all, end)
-                nursery.start_soon(self._write_all)
-                nursery.start_soon(self._expire_shares)
-                if self._summaries is not None:
-                    nursery.start_soon(self._write_summaries, self._summaries)
-                if self._lists is not None:
-                    nursery.start_soon(self._lists.run)
+            with self._scope:
+                end = await self._end()
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(self._read_all, end)
+                    nursery.start_soon(self._write_all)
+                    nursery.start_soon(self._expire_shares)
+                    if self._summaries is not None:
+                        nursery.start_soon(self._write_summaries, self._summaries)
+                    if self._lists is not None:
+                        nursery.start_soon(self._lists.run)
         finally:
             with trio.move_on_after(FAREWELL_S, shield=True):
                 await self._append_report(self._member.farewell())
+            self._ended.set()
+
+    async def leave(self) -> None:
+        """End `run`, and wait for its farewell, while the upstream cluster can still be reached."""
+        self._scope.cancel()
+        await self._ended.wait()
 
     async def _end(self) -> int:
         """Return the end of the log. The connections to it may still be starting at the first attempt."""

@@ -1,5 +1,5 @@
 // What a Go program does with a broker through franz-go: topics, four compressions, acks 0, 1 and all, idempotence,
-// transactions, groups with a rebalance and a restart, share groups, quotas. Names begin with the environment's PREFIX. Called by test_clients_franz_go.py as `franz WHAT BOOTSTRAP [USER PASSWORD]`;
+// transactions, groups with a rebalance and a restart, share groups, quotas, a rolling upgrade. Names begin with the environment's PREFIX. Called by test_clients_franz_go.py as `franz WHAT BOOTSTRAP [USER PASSWORD]`;
 // prints one line of JSON, or says on stderr what went wrong and exits with 1.
 package main
 
@@ -7,9 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"sort"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -39,7 +42,7 @@ func must(err error) {
 }
 
 func client(more ...kgo.Opt) *kgo.Client {
-	options := []kgo.Opt{kgo.SeedBrokers(os.Args[2]), kgo.ClientID("franz"), kgo.RetryTimeout(10 * time.Second)}
+	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(os.Args[2], ",")...), kgo.ClientID("franz"), kgo.RetryTimeout(10 * time.Second)}
 	if len(os.Args) > 4 {
 		login := plain.Auth{User: os.Args[3], Pass: os.Args[4]}
 		options = append(options, kgo.SASL(login.AsMechanism()))
@@ -273,12 +276,84 @@ func shares(ctx context.Context) any {
 	}
 }
 
+// roll produces numbers and reads them in a group until its input ends; then it reads the rest.
+func roll(ctx context.Context) any {
+	topic := prefix + "roll"
+	makeTopic(ctx, topic, 3)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.ReadAll(os.Stdin)
+		close(ended)
+	}()
+	producer := client(kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	defer producer.Close()
+	var lock sync.Mutex
+	acknowledged, failed := 0, []string{}
+	produced := make(chan struct{})
+	go func() {
+		defer close(produced)
+		for number := 0; ; number++ {
+			select {
+			case <-ended:
+				must(producer.Flush(ctx))
+				return
+			case <-time.After(7 * time.Millisecond):
+			}
+			record := &kgo.Record{Value: fmt.Appendf(nil, "%d", number)}
+			producer.Produce(ctx, record, func(_ *kgo.Record, err error) {
+				lock.Lock()
+				defer lock.Unlock()
+				if err != nil {
+					failed = append(failed, err.Error())
+				} else {
+					acknowledged++
+				}
+			})
+		}
+	}()
+	consumer := client(kgo.ConsumeTopics(topic), kgo.ConsumerGroup(prefix+"rollers"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer consumer.Close()
+	read, errors := map[string]int{}, []string{}
+	wanted := func() int {
+		select {
+		case <-produced:
+			lock.Lock()
+			defer lock.Unlock()
+			return acknowledged
+		default:
+			return 1 << 30
+		}
+	}
+	isReady := false
+	for len(read) < wanted() {
+		some, stop := context.WithTimeout(ctx, 200*time.Millisecond)
+		fetches := consumer.PollFetches(some)
+		stop()
+		fetches.EachError(func(_ string, _ int32, err error) {
+			if some.Err() == nil || err.Error() != some.Err().Error() {
+				errors = append(errors, err.Error())
+			}
+		})
+		fetches.EachRecord(func(r *kgo.Record) { read[string(r.Value)]++ })
+		if !isReady && len(read) > 0 {
+			isReady = true
+			fmt.Println("ready")
+		}
+		must(ctx.Err())
+	}
+	twice := 0
+	for _, times := range read {
+		twice += times - 1
+	}
+	return map[string]any{"acknowledged": acknowledged, "failed": failed, "read": len(read), "twice": twice, "errors": errors}
+}
+
 func main() {
 	ctx, stop := context.WithTimeout(context.Background(), 100*time.Second)
 	defer stop()
 	what := map[string]func(context.Context) any{
 		"compressions": compressions, "acknowledgements": acknowledgements, "groups": groups, "quotas": quotas,
-		"transactions": transactions, "shares": shares,
+		"transactions": transactions, "shares": shares, "roll": roll,
 	}
 	must(json.NewEncoder(os.Stdout).Encode(what[os.Args[1]](ctx)))
 }

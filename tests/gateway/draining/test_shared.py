@@ -77,11 +77,17 @@ async def test_gateways_that_all_drain_send_clients_nowhere(tmp_path: Path) -> N
             await other.server.leaving.finished.wait()
 
 
-async def test_the_last_gateway_ends_at_once(tmp_path: Path) -> None:
+async def test_a_gateway_that_stops_says_farewell_and_the_last_one_ends_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with two(tmp_path) as (_, one, other):
+        await soon(lambda: others_of(one) == [False])
         other.stop.set()
         await other.started.stopped.wait()
         await soon(lambda: others_of(one) == [])
+        assert one.server._member is not None
+        assert one.server._member.table.gateways == [one.server._id]
+        assert not [each for each in caplog.records if "cannot write" in each.getMessage()]
         await one.connect()
         await soon(lambda: len(one.channels()) == 1)
         one.server.leaving.begin()
