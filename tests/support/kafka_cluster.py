@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -119,6 +119,16 @@ class KafkaNode:
     def stop(self) -> None:
         """A controlled shutdown: the node first hands its partitions to the others."""
         self._end(signal.SIGTERM)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """SIGSTOP: it keeps its connections and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def check(self) -> None:
         """Fails when the node has ended by itself."""
