@@ -106,6 +106,9 @@ class UpstreamReadings(Readings):
         """Return why the last reading read nothing, None if it read something."""
         return self._reading(part, "").error
 
+    def is_reading(self, part: Part) -> bool:
+        return self._reading(part, "").ended is not None
+
     def outdate(self, part: Part, name: str = "") -> None:
         """Let a part be read again by the next who asks, since it has changed; and once more by who asks
         after SETTLE_S, since brokers learn of a change one after the other.

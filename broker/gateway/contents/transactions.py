@@ -14,7 +14,7 @@ from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.groups import TRANSACTION_KEY, find_coordinator, leaders_of
 from broker.gateway.contents.refusals import Notes, error_of
-from broker.gateway.contents.topics import LATEST, Positions, led_by, offsets_of
+from broker.gateway.contents.topics import LATEST, Positions, ask_leaders, led_by, offsets_of
 from broker.gateway.upstream.errors import UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -218,14 +218,8 @@ async def _read_firsts(
                         place = topic.name, each.partition_index
                         firsts[place, producer.producer_id] = producer.current_txn_start_offset
 
-    async def ask(leader: int, topics: Mapping[str, list[int]]) -> None:
-        wanted = [TopicRequest(topic, indexes) for topic, indexes in topics.items()]
-        try:
-            await asking.take(leader, DescribeProducersRequest(wanted), take)
-        except UpstreamError as error:
-            notes.failed(error)
+    def request(topics: Mapping[str, list[int]]) -> DescribeProducersRequest:
+        return DescribeProducersRequest([TopicRequest(*each) for each in topics.items()])
 
     led = await run_slices(led_by((*place, leader) for place, leader in leaders.items()))
-    async with trio.open_nursery() as nursery:
-        for leader, topics in led:
-            nursery.start_soon(ask, leader, topics)
+    await ask_leaders(asking, notes, led, request, take)
