@@ -33,8 +33,8 @@ Read = Callable[[str, Notes], Awaitable[Any]]
 
 
 class _Reading:
-    """`value` is that of the last success, `error` of the last failure since. `ended` is set while it is not
-    read.
+    """`value` is that of the last success, `error` of the last failure since. `ended` is an event while it
+    is read, else None; `is_outdated` is whether something has changed since the last one began.
     """
 
     def __init__(self) -> None:

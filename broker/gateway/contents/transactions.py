@@ -24,6 +24,9 @@ from broker.protocol.messages.list_transactions import ListTransactionsRequest
 DESCRIBED_AT_ONCE: Final = 200
 """Transactional ids of one request."""
 
+LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, the last time that an answer can show."""
+
 OPEN: Final = frozenset(
     NAMES[state]
     for state in (
@@ -133,7 +136,7 @@ def _described(each: Any) -> Steps[Described]:
         each.producer_id,
         each.producer_epoch,
         each.transaction_timeout_ms,
-        each.transaction_start_time_ms,
+        min(each.transaction_start_time_ms, LAST_MS),
         sorted(places),
     )
 
