@@ -163,7 +163,7 @@ function show({ upstream, gateways: all }) {
   fill("latencies", latencies, upstream.latencies.filter(({ requests }) => requests), NO_REQUESTS);
   fill("gateways", gateways, all, ALONE);
   setText(document.getElementById("sums"), sumsOf(all));
-  document.getElementById("shares").hidden = known.length === 0;
+  document.getElementById("shares").hidden = all.length === 0;
 }
 
 const shares = document.getElementById("shares") && {
