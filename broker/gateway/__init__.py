@@ -36,5 +36,6 @@ The upstream cluster:
     upstream              its nodes, connections to them, and the gateway's own requests
     upstream_quotas       its quotas and client metrics, with gateway.quotas=upstream
     upstream_views        as the console and /metrics show it
+    contents              its topics, groups, records, ACLs and users, for the console and REST
     sharing               limits and metadata that several gateways of one cluster share
 """

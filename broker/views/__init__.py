@@ -8,6 +8,7 @@ quota_views     the quotas with their use, here and at other gateways; `quota_ro
                 `resolving` finds the rule that limits a client
 topics          topics with their contents, groups and transactions
 metadata        the metadata image and its log: settings, tokens, credentials, alert rules, audit trail
+readings        how old what a gateway has read of its cluster is
 upstream_views  what a gateway adds: its cluster, and the other gateways
 
 Rates are per second; sizes and byte rates in bytes; `_ms` are milliseconds; `_at_ms` and `time_ms` are

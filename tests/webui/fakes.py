@@ -228,6 +228,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     callback: str = ""
     decisions: dict[str, Decided] = field(default_factory=dict)
     at_nodes: dict[str, tuple[NodeUse, ...]] = field(default_factory=dict)
+    node_configs: list[ConfigRow] = field(default_factory=list)
     topic_count: int = 0
     own_topic_count: int = 0
     upstream_row: UpstreamRow | None = None
@@ -407,6 +408,9 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     @property
     def is_gateway(self) -> bool:
         return self.upstream_row is not None
+
+    def describe_node(self, _node_id: int) -> list[ConfigRow]:
+        return self.node_configs
 
     def flow(self) -> Flow:
         return self.flow_row

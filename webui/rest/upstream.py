@@ -130,7 +130,7 @@ async def begin_drain(call: Call) -> Reply:
 
 GATEWAY_PAGE: Final = page_schema(GATEWAY)
 SHARE_PAGE: Final = page_schema(SHARE)
-NODE_CONFIGS: Final = read_schema(page_schema(schema_of(Config, "BrokerConfig")))
+NODE_CONFIGS: Final = read_schema(page_schema(schema_of(Config, "NodeConfig")))
 _NONE: Final = ResponseSpec("This is a broker, which has no upstream cluster", PROBLEM)
 
 ROUTES: Final = (

@@ -33,8 +33,8 @@ Read = Callable[[str, Notes], Awaitable[Any]]
 
 
 class _Reading:
-    """`value` is that of the last success, `error` of the last failure since. `ended` is set while it is not
-    read.
+    """`value` is that of the last success, `error` of the last failure since. `ended` is an event while it
+    is read, else None; `is_outdated` is whether something has changed since the last one began.
     """
 
     def __init__(self) -> None:
@@ -105,6 +105,9 @@ class UpstreamReadings(Readings):
     def error(self, part: Part) -> ApiError | None:
         """Return why the last reading read nothing, None if it read something."""
         return self._reading(part, "").error
+
+    def is_reading(self, part: Part) -> bool:
+        return self._reading(part, "").ended is not None
 
     def outdate(self, part: Part, name: str = "") -> None:
         """Let a part be read again by the next who asks, since it has changed; and once more by who asks

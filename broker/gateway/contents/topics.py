@@ -30,7 +30,7 @@ LATEST: Final = -1
 UNKNOWN: Final = -1
 """An offset or a size that was not read."""
 
-LISTED_AT_ONCE: Final = 2_000
+LISTED_AT_ONCE: Final = 1_000
 """Partitions of one ListOffsets, which is encoded in one piece; ours."""
 
 CONFIGURED_AT_ONCE: Final = 500
@@ -234,19 +234,40 @@ async def list_offsets(
                 if number % SLICE == 0:
                     yield
 
-    async def ask(leader: int, topics: Mapping[str, list[int]]) -> None:
+    def request(topics: Mapping[str, list[int]]) -> ListOffsetsRequest:
         wanted = [
             ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=timestamp) for index in indexes])
             for topic, indexes in topics.items()
         ]
+        return ListOffsetsRequest(-1, int(committed), wanted)
+
+    await ask_leaders(asking, notes, led, request, take)
+
+
+async def ask_leaders(
+    asking: Asking,
+    notes: Notes,
+    led: NodePartitions,
+    request: Callable[[Mapping[str, list[int]]], Any],
+    take: Callable[[Any], Steps[None]],
+) -> None:
+    """Ask each leader about its partitions, with one request after the other. Notes the leaders that fail,
+    and asks those nothing more.
+    """
+    by_leader: dict[int, list[Mapping[str, list[int]]]] = {}
+    for leader, topics in led:
+        by_leader.setdefault(leader, []).append(topics)
+
+    async def ask(leader: int) -> None:
         try:
-            await asking.take(leader, ListOffsetsRequest(-1, int(committed), wanted), take)
+            for topics in by_leader[leader]:
+                await asking.take(leader, request(topics), take)
         except UpstreamError as error:
             notes.failed(error)
 
     async with trio.open_nursery() as nursery:
-        for leader, topics in led:
-            nursery.start_soon(ask, leader, topics)
+        for leader in by_leader:
+            nursery.start_soon(ask, leader)
 
 
 async def offsets_of(

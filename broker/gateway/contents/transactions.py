@@ -14,7 +14,7 @@ from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.groups import TRANSACTION_KEY, find_coordinator, leaders_of
 from broker.gateway.contents.refusals import Notes, error_of
-from broker.gateway.contents.topics import LATEST, Positions, led_by, offsets_of
+from broker.gateway.contents.topics import LATEST, Positions, ask_leaders, led_by, offsets_of
 from broker.gateway.upstream.errors import UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -23,6 +23,9 @@ from broker.protocol.messages.list_transactions import ListTransactionsRequest
 
 DESCRIBED_AT_ONCE: Final = 200
 """Transactional ids of one request."""
+
+LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, the last time that an answer can show."""
 
 OPEN: Final = frozenset(
     NAMES[state]
@@ -133,7 +136,7 @@ def _described(each: Any) -> Steps[Described]:
         each.producer_id,
         each.producer_epoch,
         each.transaction_timeout_ms,
-        each.transaction_start_time_ms,
+        min(each.transaction_start_time_ms, LAST_MS),
         sorted(places),
     )
 
@@ -218,14 +221,8 @@ async def _read_firsts(
                         place = topic.name, each.partition_index
                         firsts[place, producer.producer_id] = producer.current_txn_start_offset
 
-    async def ask(leader: int, topics: Mapping[str, list[int]]) -> None:
-        wanted = [TopicRequest(topic, indexes) for topic, indexes in topics.items()]
-        try:
-            await asking.take(leader, DescribeProducersRequest(wanted), take)
-        except UpstreamError as error:
-            notes.failed(error)
+    def request(topics: Mapping[str, list[int]]) -> DescribeProducersRequest:
+        return DescribeProducersRequest([TopicRequest(*each) for each in topics.items()])
 
     led = await run_slices(led_by((*place, leader) for place, leader in leaders.items()))
-    async with trio.open_nursery() as nursery:
-        for leader, topics in led:
-            nursery.start_soon(ask, leader, topics)
+    await ask_leaders(asking, notes, led, request, take)

@@ -66,6 +66,20 @@ async def test_a_request_uses_the_newest_version_that_both_know() -> None:
         assert node.connections == 1
 
 
+@pytest.mark.parametrize(("at_most", "used"), [(1, None), (2, 2), (4, 4), (5, 5), (6, 5)])
+async def test_the_newest_version_up_to_a_maximum(at_most: int, used: int | None) -> None:
+    async with fake_cluster() as cluster, client_of(cluster) as client:
+        (node,) = cluster.live
+        node.versions[ApiKey.METADATA] = (2, 5)
+        if used is None:
+            with pytest.raises(UpstreamError) as caught:
+                await client.request(0, MetadataRequest([]), at_most=at_most)
+            assert caught.value.reason is Reason.VERSION
+        else:
+            await client.request(0, MetadataRequest([]), at_most=at_most)
+            assert node.request_versions[-1] == (ApiKey.METADATA, used)
+
+
 @pytest.mark.parametrize(("version", "is_served"), [(1, False), (2, True), (5, True), (6, False)])
 async def test_a_version_that_the_node_lacks_is_not_sent(version: int, is_served: bool) -> None:
     async with fake_cluster() as cluster, client_of(cluster) as client:

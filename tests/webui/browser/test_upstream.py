@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from broker.controller.describe import ConfigSource
+from broker.controller.rows.broker import ConfigRow
 from broker.controller.rows.upstream import (
     DrainState,
     GatewayRow,
@@ -14,6 +16,7 @@ from broker.controller.rows.upstream import (
     LoopbackAdvertised,
     NodeAddress,
     RackTraffic,
+    ReadState,
     ShareRow,
     UpstreamCondition,
 )
@@ -21,11 +24,33 @@ from broker.views.connection_search import RemoteConnections
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_axe import each_look, violations
 from tests.webui.browser.test_every_page import SMALL_PHONE, too_wide
+from tests.webui.browser.test_read_state import REFUSED, Once
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import NOW_MS, connection, throttled, unreachable_upstream, upstream, upstream_node
+from tests.webui.rows import (
+    NOW_MS,
+    connection,
+    throttled,
+    topic,
+    unreachable_upstream,
+    upstream,
+    upstream_node,
+)
 
 TRAFFIC = GatewayTraffic(311, 8, 4_000_000, 9_000_000, 7_700, 2e6, 3e6, 20.0)
-GATEWAY_PATHS = ("/", "/throttled", "/upstream", "/topics", "/groups", "/connections", "/quotas", "/doctor")
+GATEWAY_PATHS = (
+    "/",
+    "/throttled",
+    "/upstream",
+    "/topics",
+    "/groups",
+    "/transactions",
+    "/acls",
+    "/scram-users",
+    "/delegation-tokens",
+    "/connections",
+    "/quotas",
+    "/doctor",
+)
 
 
 def elsewhere(count: int, **counts: int) -> RemoteConnections:
@@ -60,6 +85,8 @@ def fill(broker: FakeBroker) -> None:
     ]
     broker.gateway_rows[0] = replace(broker.gateway_rows[0], traffic=replace(TRAFFIC, connections=1))
     broker.other_gateways = GatewaySums(2, 311, 8, 2e6, 3e6, 20.0)
+    broker.readings = Once(ReadState("node 2: no response", (REFUSED,), NOW_MS))
+    broker.topic_rows = [topic("orders"), replace(topic("bills"), size_bytes=None, records=None)]
     broker.unlisted = 5
     broker.remote_connections = replace(elsewhere(3), total=903, of=903, unlisted=900, unanswered=1)
     broker.unlisted_uses = 12
@@ -279,14 +306,28 @@ def test_the_page_follows_the_cluster(gateway: Watched, expect: Any, broker: Fak
     expect(badge).to_be_hidden()
 
 
-@pytest.mark.parametrize("path", ["/topics", "/groups"])
-def test_topics_and_groups_are_the_upstream_clusters(gateway: Watched, expect: Any, path: str) -> None:
-    opened = gateway.go(path)
+def test_delegation_tokens_are_the_upstream_clusters(gateway: Watched, expect: Any) -> None:
+    opened = gateway.go("/delegation-tokens")
     expect(opened.locator("main")).to_contain_text("are the upstream cluster’s")
-    for absent in ("/topics", "/groups"):
-        expect(opened.locator(f"nav a[href='{absent}']")).to_have_count(0)
+    expect(opened.locator("nav a[href='/delegation-tokens']")).to_have_count(0)
+    for there in ("/topics", "/groups", "/records", "/transactions", "/acls"):
+        expect(opened.locator(f"nav a[href='{there}']")).to_have_count(1)
     opened.get_by_role("link", name="Upstream cluster").click()
     expect(opened).to_have_title("Upstream · Weir")
+
+
+def test_a_node_opens_to_its_settings(gateway: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.node_configs = [
+        ConfigRow("log.dirs", "/data", ConfigSource.STATIC_BROKER, 2, True, False, ""),
+        ConfigRow("num.partitions", "1", ConfigSource.DEFAULT, 3, True, False, ""),
+    ]
+    opened = gateway.go("/upstream")
+    opened.get_by_role("button", name="Node 1 ").first.click()
+    details = opened.locator("#nodes .details")
+    expect(details).to_contain_text("log.dirs")
+    expect(details).to_contain_text("1 other setting at their defaults")
+    opened.get_by_role("button", name="Node 1 ").first.click()
+    expect(details).to_have_count(0)
 
 
 def test_a_broker_has_no_upstream_in_its_menu(page: Watched, expect: Any) -> None:

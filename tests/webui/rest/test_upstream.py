@@ -37,6 +37,10 @@ READ_PATHS = [
     ("topics", Part.TOPICS, ""),
     ("topics/orders", Part.TOPICS, ""),
     ("groups", Part.GROUPS, ""),
+    ("transactions", Part.TRANSACTIONS, ""),
+    ("acls", Part.ACLS, ""),
+    ("scram-users", Part.SCRAM_USERS, ""),
+    ("upstream/nodes/1/configs", Part.NODE_CONFIGS, "1"),
 ]
 AN_HOUR_AGO = "2027-01-15T07:00:00.000Z"
 
