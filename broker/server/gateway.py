@@ -140,6 +140,8 @@ class GatewayServer(Server):
             self.metadata_log.attach(self.control.adopt, self.control.check_adoptable)
         config = self.config
         self._upstream_security.configure(config.upstream)
+        self._principals = self._make_principals(config)
+        self._renewal = LoginRenewal(config.upstream, self._principals, self.cluster.doubt_login)
         self.security = ClientSecurity(
             config.security, is_judged=lambda listener: not self._logs_in_upstream(listener)
         )
@@ -385,8 +387,6 @@ class GatewayServer(Server):
             lambda: self.control.image.scram,
             lambda principal: self._principals.forget(principal),
         )
-        self._principals = self._make_principals(config)
-        self._renewal = LoginRenewal(config.upstream, self._principals, self.cluster.doubt_login)
 
     def _make_principals(self, config: BrokerConfig) -> OwnPrincipal | TokenPrincipals | MappedPrincipals:
         """Return whom the cluster sees in the clients that log in here. Raises ConfigError."""

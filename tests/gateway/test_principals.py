@@ -53,6 +53,7 @@ class Setup:
     broker: RunningBroker
     gateway: RunningGateway
     file: Path
+    settings: tuple[str, ...]
     clients: dict[str, WireClient] = field(default_factory=dict)
 
     async def connect(self, name: str, mechanism: str = "PLAIN") -> WireClient:
@@ -134,7 +135,7 @@ async def setup(
         running_broker(tmp_path / "broker", *upstream) as broker,
         running_gateway(tmp_path / "gateway", broker.port, *settings) as gateway,
     ):
-        found = Setup(broker, gateway, file)
+        found = Setup(broker, gateway, file, settings)
         root = await found.direct("root")
         assert (await root.ask(create_topic(), 5)).topics[0].error_code == 0
         await found.grant(allow(Operation.WRITE, "events"))
@@ -369,3 +370,15 @@ async def test_a_mechanism_that_the_map_does_not_have_is_refused(tmp_path: Path)
         outcome = await alter(found.gateway.server, change)
         assert not outcome.ok and "gateway.upstream.principal.map.location" in str(outcome.message)
         assert await produce(await found.connect("alice")) == ErrorCode.NONE
+
+
+async def test_a_restart_reads_the_map_for_the_mechanism_that_the_console_has_set(tmp_path: Path) -> None:
+    login = f'{SCRAM_MODULE} required username="alice" password="alice-secret";'
+    async with setup(tmp_path, "map") as found:
+        found.file.write_text(f"alice={login}\n")
+        change = {"upstream.sasl.mechanism": "SCRAM-SHA-512", "upstream.sasl.jaas.config": login}
+        assert (await alter(found.gateway.server, change)).ok
+    again = running_gateway(tmp_path / "gateway", 9, *found.settings, finds_cluster=False)
+    async with again as gateway:
+        credentials = await gateway.server._principals.credentials("alice")
+        assert credentials is not None and credentials.mechanism == "SCRAM-SHA-512"

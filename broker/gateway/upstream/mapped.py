@@ -54,6 +54,7 @@ class MappedPrincipals:
         self._close = close
         self._refused = RefusedPrincipals(clock)
         self._entries: Entries = {}
+        self._gone: set[str] = set()
         self.configure(config)
 
     async def credentials(self, principal: str) -> ClientCredentials | None:
@@ -70,7 +71,7 @@ class MappedPrincipals:
     def configure(self, config: UpstreamConfig) -> None:
         """Read the file, for the mechanism of `config`. Raises ConfigError."""
         seen = stamps([Path(self._name)])
-        self._entries = kept(self._entries, read_entries(self._name, config.sasl_mechanism))
+        self._use(read_entries(self._name, config.sasl_mechanism))
         self._mechanism = config.sasl_mechanism
         self._seen = seen
 
@@ -87,6 +88,9 @@ class MappedPrincipals:
             if seen != self._seen:
                 self._seen = seen
                 await self._read_again()
+            if self._gone:
+                gone, self._gone = self._gone, set()
+                await self._close(gone, f"the file of {MAP_KEY} has changed")
 
     async def _read_again(self) -> None:
         mechanism = self._mechanism
@@ -97,16 +101,19 @@ class MappedPrincipals:
             return
         if mechanism != self._mechanism:
             return
-        before, self._entries = self._entries, kept(self._entries, found)
+        self._use(found)
         extra = {"file": self._name, "principals": len(found)}
         logger.info("credentials of principals read again", extra=extra)
-        gone = [principal for principal, old in before.items() if not _is_same(old, found.get(principal))]
-        if gone:
-            await self._close(gone, f"the file of {MAP_KEY} has changed")
 
-
-def _is_same(old: ClientCredentials, new: ClientCredentials | None) -> bool:
-    return new is not None and new.is_same_user(old)
+    def _use(self, found: Entries) -> None:
+        """Log in with these entries, and let `run` close the connections of those that others had. Another
+        mechanism closes none: their logins end.
+        """
+        before, self._entries = self._entries, kept(self._entries, found)
+        for principal, old in before.items():
+            new = found.get(principal)
+            if new is None or new.name != old.name:
+                self._gone.add(principal)
 
 
 def kept(before: Entries, found: Entries) -> Entries:

@@ -127,7 +127,8 @@ ADVICE: Final[Mapping[int, str]] = {
 
 class Token:
     """A token of the cluster. `expires_ms` and `max_ms` are times of our clock, `changed_ms` is when it was
-    made or renewed. One that `is_ending` is not renewed: somebody has chosen its end.
+    made or renewed. One that `is_ending` is not renewed: somebody has chosen its end. `turn` is the number
+    of the time at which it is seen to next.
     """
 
     def __init__(self, made: CreateDelegationTokenResponse, owner: str, mechanism: str, sent_ms: int) -> None:
@@ -139,6 +140,7 @@ class Token:
         self.max_ms = self.ours(made.max_timestamp_ms)
         self._span_ms = made.expiry_timestamp_ms - made.issue_timestamp_ms
         self.made_ms = sent_ms
+        self.turn = 0
         self.is_ending = False
         self._given: deque[int] = deque(maxlen=KEPT_ENDS)
         self.renewed(made.expiry_timestamp_ms, sent_ms)
@@ -260,6 +262,8 @@ class TokenPrincipals:
         await self._renew(user, token)
         if user.token is None and user.refusal is not None:
             raise user.refusal.again()
+        if self._clock.ms() >= token.expires_ms:
+            return
         raise self._refused.error(principal, f"the cluster refuses its delegation token: {error}")
 
     def configure(self, config: UpstreamConfig) -> None:
@@ -361,11 +365,13 @@ class TokenPrincipals:
     # Renewing
 
     def _schedule(self, user: _User, token: Token, due_ms: int) -> None:
+        """See to a token at `due_ms`, and not at the time that was chosen before."""
         if len(self._due) >= 2 * len(self._users) + SPARE:
-            self._due = [each for each in self._due if self._is_present(*each[2:])]
+            self._due = [each for each in self._due if self._is_next(*each)]
             heapq.heapify(self._due)
         self._number += 1
-        heapq.heappush(self._due, (due_ms, self._number, user, token))
+        token.turn = self._number
+        heapq.heappush(self._due, (due_ms, token.turn, user, token))
         self._reaper.wake_by(due_ms)
 
     def _next_deadline(self) -> int | None:
@@ -373,12 +379,12 @@ class TokenPrincipals:
 
     def _fire(self, now_ms: int) -> None:
         while self._due and self._due[0][0] <= now_ms:
-            _, _, user, token = heapq.heappop(self._due)
-            if self._is_present(user, token):
-                self._start(self._keep, user, token)
+            due = heapq.heappop(self._due)
+            if self._is_next(*due):
+                self._start(self._keep, *due[2:])
 
-    def _is_present(self, user: _User, token: Token) -> bool:
-        return user.token is token and self._users.get(user.principal) is user
+    def _is_next(self, _due_ms: int, turn: int, user: _User, token: Token) -> bool:
+        return turn == token.turn and user.token is token and self._users.get(user.principal) is user
 
     def _start(self, work: Callable[[_User, Token], Awaitable[None]], user: _User, token: Token) -> None:
         if self._nursery is not None:
@@ -404,16 +410,19 @@ class TokenPrincipals:
             if error.reason is not Reason.PRINCIPAL:
                 self._refused.error(user.principal, text)
             retry_ms = max(now_ms + RETRY_MS, user.refused_until_ms)
+            token.turn = 0
             if user.token is token and retry_ms < token.expires_ms:
                 self._schedule(user, token, retry_ms)
 
     async def _renew(self, user: _User, token: Token) -> bool:
-        """Return whether the token was renewed; an expired one has an end. Raises UpstreamError."""
+        """Return whether the token was renewed. One that the cluster does not know, before its own end, was
+        expired by somebody. Raises UpstreamError.
+        """
         sent_ms = self._clock.ms()
         reply: RenewDelegationTokenResponse = await self._request(
             RenewDelegationTokenRequest(token.hmac.open(), DEFAULT)
         )
-        if user.token is token and reply.error_code in GONE:
+        if user.token is token and reply.error_code in GONE and self._clock.ms() < token.expires_ms:
             await self._revoke(user)
         if reply.error_code or user.token is not token:
             return False

@@ -209,3 +209,16 @@ async def test_another_mechanism_reads_the_file_for_it(tmp_path: Path, mock_cloc
         with pytest.raises(ConfigError, match="the login module of PLAIN"):
             found.principals.configure(config_of("PLAIN"))
         assert await found.user("alice") == "a"
+
+
+async def test_a_change_of_the_login_loses_no_principal_that_has_left_the_file(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """Settings that change before the next check read the file as well."""
+    async with mapped(tmp_path, f"alice={login('a')}\nbob={login('b')}\ncarol={login('c')}") as found:
+        found.file.write_text(f"alice={login('a')}\ncarol={login('other')}")
+        found.principals.configure(config_of("SCRAM-SHA-512"))
+        assert found.closed == [] and await found.user("bob") is None
+        mock_clock.jump(CHECK_EVERY_MS / 1_000)
+        await wait_all_tasks_blocked()
+        assert sorted(found.closed) == ["bob", "carol"]

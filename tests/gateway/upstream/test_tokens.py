@@ -345,6 +345,36 @@ async def test_a_withdrawn_permission_leaves_the_token_its_time(mock_clock: Mock
         assert "CreateTokens" in str(await gateway.refusal())
 
 
+async def test_a_token_that_cannot_be_replaced_is_tried_once_in_five_seconds(mock_clock: MockClock) -> None:
+    async with running(expiry_ms=100_000, max_ms=100_000) as gateway:
+        await gateway.login()
+        gateway.cluster.refusals = [ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED] * 1_000
+        await step_to(mock_clock, 99_999)
+        assert (gateway.cluster.renewed, gateway.cluster.made) == (5, 6)
+
+
+async def test_a_token_that_ends_while_its_renewal_is_late_keeps_nobody_out(mock_clock: MockClock) -> None:
+    """As after a stop of the gateway's machine: its end has come, and nobody has expired it."""
+    async with running(expiry_ms=100_000) as gateway:
+        first = await gateway.login()
+        await pass_ms(mock_clock, 101_000)
+        await step_to(mock_clock, 107_000)
+        second = await gateway.login()
+        assert not second.equals(first) and second.owner == "alice"
+        assert gateway.closed == []
+
+
+async def test_a_login_that_is_refused_as_its_token_ends_gets_the_next_one(mock_clock: MockClock) -> None:
+    async with running(expiry_ms=100_000, max_ms=100_000) as gateway:
+        first = await gateway.login()
+        gateway.cluster.refusals = [ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED] * 5
+        await step_to(mock_clock, 100_001)
+        await gateway.tokens.refused("alice", first, UpstreamError(Reason.CREDENTIALS, "refused"))
+        await step_to(mock_clock, 101_000)
+        assert not (await gateway.login()).equals(first)
+        assert gateway.closed == []
+
+
 # Tokens that somebody else ends
 
 
