@@ -130,16 +130,6 @@ class KafkaNode:
         """A controlled shutdown: the node first hands its partitions to the others."""
         self._end(signal.SIGTERM)
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """SIGSTOP: it keeps its connections and answers nothing."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
-
     def check(self) -> None:
         """Fails when the node has ended by itself."""
         assert self._process is None or self._process.poll() is None, (
