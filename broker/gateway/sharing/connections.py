@@ -18,11 +18,10 @@ no other connection is opened until there are fewer than the limit.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from heapq import nlargest
 from typing import Final, Protocol
 from zlib import crc32
 
-from broker.common.slices import SLICE, Steps
+from broker.common.slices import SLICE, Steps, nlargest_in_steps
 from broker.gateway.sharing.division import COUNTS, SPAN_MS, Demand, millionths
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, Line, SharedKey, as_json, is_count
 from broker.gateway.sharing.summary import MAX_NAME
@@ -37,6 +36,8 @@ MAX_BYTES: Final = 49_152
 """Limits on connections in one report, and their size. The fullest ones are there; of the others, a gateway
 has an equal part of the number, and the starting share of the rate.
 """
+
+WAITS_FIRST: Final = 4.0 * MAX_AMOUNT
 
 NUMBERS: Final = 48
 """The most bytes of a line beside its name."""
@@ -123,21 +124,23 @@ class SharedConnections:
         for each report.
         """
         self._end_round()
-        found: dict[ConnectionKey, tuple[tuple[bool, int], Demand]] = {}
+        found: dict[ConnectionKey, tuple[float, Demand]] = {}
         for key, sensor, rate in self._rates():
             yield
             demand = self._rate_demand(key, sensor, rate, now_ms)
             if demand.waiting or demand.passed > least:
-                found[key] = (demand.waiting > 0, demand.passed + demand.waiting), demand
+                found[key] = _urgency(demand), demand
         for limit in (PER_IP, PER_USER):
             for key in (yield from self._counted(limit)):
                 yield
                 use = self._use(key)
                 if use is not None:
                     found[key] = use
+        fullest = yield from nlargest_in_steps(MAX_LINES, list(found), lambda each: found[each][0])
         chosen: dict[ConnectionKey, Demand] = {}
         size = 0
-        for key in nlargest(MAX_LINES, found, key=lambda each: found[each][0]):
+        for key in fullest:
+            yield
             size += NUMBERS + len(as_json(key.name))
             if size > MAX_BYTES:
                 break
@@ -240,7 +243,7 @@ class SharedConnections:
         )
         return [ConnectionKey(limit, name) for name in names if len(name) <= MAX_NAME]
 
-    def _use(self, key: ConnectionKey) -> tuple[tuple[bool, int], Demand] | None:
+    def _use(self, key: ConnectionKey) -> tuple[float, Demand] | None:
         """Return the demand for a limit on open connections, and how urgent its line is; None if no gateway
         uses much of it.
         """
@@ -255,7 +258,7 @@ class SharedConnections:
         sharing = len(self._sharing())
         if not any(each.waiting or 2 * sharing * each.passed >= WHOLE for each in demands):
             return None
-        return (any(each.waiting for each in demands), max(map(sum, demands))), own
+        return max(map(_urgency, demands)), own
 
     def _opened(self, key: ConnectionKey) -> int:
         counts = self._quotas.counts if key.limit == PER_IP else self._quotas.users.counts
@@ -321,6 +324,11 @@ class SharedConnections:
         free -= wanted
         rank = self._rank(key, names)
         return opened + waiting[standing.gateway] + free // len(names) + (rank < free % len(names))
+
+
+def _urgency(demand: Demand) -> float:
+    """Return how soon a limit is reported: first those for which clients wait."""
+    return demand.passed + demand.waiting + (WAITS_FIRST if demand.waiting else 0.0)
 
 
 def _demand(opened: int, waiting: int, maximum: int) -> Demand:
