@@ -25,7 +25,14 @@ from broker.common.slices import SLICE, Steps, nlargest_in_steps
 from broker.gateway.sharing.division import COUNTS, SPAN_MS, Demand, millionths
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, Line, SharedKey, as_json, is_count
 from broker.gateway.sharing.summary import MAX_NAME
-from broker.gateway.sharing.table import STARTING_PARTS, Division, ShareTable, equal_part
+from broker.gateway.sharing.table import (
+    STARTING_PARTS,
+    Division,
+    ShareTable,
+    connections_of,
+    equal_part,
+    share_of,
+)
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connection_rates import AcceptRate
 from broker.quotas.connections import CREATION_RATE, IP_RATE, PER_IP, PER_USER, USER_RATE, ConnectionQuotas
@@ -39,7 +46,7 @@ has an equal part of the number, and the starting share of the rate.
 
 WAITS_FIRST: Final = 4.0 * MAX_AMOUNT
 
-NUMBERS: Final = 48
+NUMBERS: Final = 60
 """The most bytes of a line beside its name."""
 
 MAX_WAITING: Final = 2_000
@@ -61,16 +68,6 @@ class Standing(Protocol):
     def is_settled(self) -> bool: ...
     @property
     def has_expired(self) -> bool: ...
-
-
-def share_of(connections: int, maximum: int) -> int:
-    """Return a number of connections in millionths of the maximum, rounded down."""
-    return min(connections * WHOLE // maximum, MAX_AMOUNT)
-
-
-def connections_of(share: int, maximum: int) -> int:
-    """Return the connections of a share that was rounded down."""
-    return (share + 1) * maximum // WHOLE
 
 
 class SharedConnections:
@@ -158,7 +155,8 @@ class SharedConnections:
         if self._standing.is_settled:
             # Room that a gateway leaves behind is there for the first that wants it, as at one gateway.
             wanted = max(part, min(opened + waiting, maximum) if waiting else 0)
-        return Line(*_demand(opened, waiting, maximum), share_of(held, maximum), share_of(wanted, maximum))
+        shares = share_of(held, maximum), share_of(wanted, maximum)
+        return Line(*_demand(opened, waiting, maximum), *shares, maximum)
 
     def least_share(self, key: ConnectionKey) -> int:
         """Return the share of a limit on open connections that this gateway keeps."""
