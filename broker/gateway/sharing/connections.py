@@ -18,15 +18,21 @@ no other connection is opened until there are fewer than the limit.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from heapq import nlargest
 from typing import Final, Protocol
 from zlib import crc32
 
-from broker.common.slices import SLICE, Steps
+from broker.common.slices import SLICE, Steps, nlargest_in_steps
 from broker.gateway.sharing.division import COUNTS, SPAN_MS, Demand, millionths
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, Line, SharedKey, as_json, is_count
 from broker.gateway.sharing.summary import MAX_NAME
-from broker.gateway.sharing.table import STARTING_PARTS, Division, ShareTable, equal_part
+from broker.gateway.sharing.table import (
+    STARTING_PARTS,
+    Division,
+    ShareTable,
+    connections_of,
+    equal_part,
+    share_of,
+)
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connection_rates import AcceptRate
 from broker.quotas.connections import CREATION_RATE, IP_RATE, PER_IP, PER_USER, USER_RATE, ConnectionQuotas
@@ -38,7 +44,9 @@ MAX_BYTES: Final = 49_152
 has an equal part of the number, and the starting share of the rate.
 """
 
-NUMBERS: Final = 48
+WAITS_FIRST: Final = 4.0 * MAX_AMOUNT
+
+NUMBERS: Final = 60
 """The most bytes of a line beside its name."""
 
 MAX_WAITING: Final = 2_000
@@ -60,16 +68,6 @@ class Standing(Protocol):
     def is_settled(self) -> bool: ...
     @property
     def has_expired(self) -> bool: ...
-
-
-def share_of(connections: int, maximum: int) -> int:
-    """Return a number of connections in millionths of the maximum, rounded down."""
-    return min(connections * WHOLE // maximum, MAX_AMOUNT)
-
-
-def connections_of(share: int, maximum: int) -> int:
-    """Return the connections of a share that was rounded down."""
-    return (share + 1) * maximum // WHOLE
 
 
 class SharedConnections:
@@ -123,21 +121,23 @@ class SharedConnections:
         for each report.
         """
         self._end_round()
-        found: dict[ConnectionKey, tuple[tuple[bool, int], Demand]] = {}
+        found: dict[ConnectionKey, tuple[float, Demand]] = {}
         for key, sensor, rate in self._rates():
             yield
             demand = self._rate_demand(key, sensor, rate, now_ms)
             if demand.waiting or demand.passed > least:
-                found[key] = (demand.waiting > 0, demand.passed + demand.waiting), demand
+                found[key] = _urgency(demand), demand
         for limit in (PER_IP, PER_USER):
             for key in (yield from self._counted(limit)):
                 yield
                 use = self._use(key)
                 if use is not None:
                     found[key] = use
+        fullest = yield from nlargest_in_steps(MAX_LINES, list(found), lambda each: found[each][0])
         chosen: dict[ConnectionKey, Demand] = {}
         size = 0
-        for key in nlargest(MAX_LINES, found, key=lambda each: found[each][0]):
+        for key in fullest:
+            yield
             size += NUMBERS + len(as_json(key.name))
             if size > MAX_BYTES:
                 break
@@ -155,7 +155,8 @@ class SharedConnections:
         if self._standing.is_settled:
             # Room that a gateway leaves behind is there for the first that wants it, as at one gateway.
             wanted = max(part, min(opened + waiting, maximum) if waiting else 0)
-        return Line(*_demand(opened, waiting, maximum), share_of(held, maximum), share_of(wanted, maximum))
+        shares = share_of(held, maximum), share_of(wanted, maximum)
+        return Line(*_demand(opened, waiting, maximum), *shares, maximum)
 
     def least_share(self, key: ConnectionKey) -> int:
         """Return the share of a limit on open connections that this gateway keeps."""
@@ -240,7 +241,7 @@ class SharedConnections:
         )
         return [ConnectionKey(limit, name) for name in names if len(name) <= MAX_NAME]
 
-    def _use(self, key: ConnectionKey) -> tuple[tuple[bool, int], Demand] | None:
+    def _use(self, key: ConnectionKey) -> tuple[float, Demand] | None:
         """Return the demand for a limit on open connections, and how urgent its line is; None if no gateway
         uses much of it.
         """
@@ -255,7 +256,7 @@ class SharedConnections:
         sharing = len(self._sharing())
         if not any(each.waiting or 2 * sharing * each.passed >= WHOLE for each in demands):
             return None
-        return (any(each.waiting for each in demands), max(map(sum, demands))), own
+        return max(map(_urgency, demands)), own
 
     def _opened(self, key: ConnectionKey) -> int:
         counts = self._quotas.counts if key.limit == PER_IP else self._quotas.users.counts
@@ -321,6 +322,11 @@ class SharedConnections:
         free -= wanted
         rank = self._rank(key, names)
         return opened + waiting[standing.gateway] + free // len(names) + (rank < free % len(names))
+
+
+def _urgency(demand: Demand) -> float:
+    """Return how soon a limit is reported: first those for which clients wait."""
+    return demand.passed + demand.waiting + (WAITS_FIRST if demand.waiting else 0.0)
 
 
 def _demand(opened: int, waiting: int, maximum: int) -> Demand:

@@ -8,10 +8,10 @@ Numbers are millionths of the limit: `passed` of what it allows in a second, `wa
 gateway that stops writes "leaving": true and no limits. Gateways ignore reports of other versions and what
 they cannot read. Version 2 is `summary`'s.
 
-Before "limits" are those on connections, by their keys, each with an address or user and the same numbers.
-Gateways that do not know them skip them, and are none of those that share them:
+Before "limits" are those on connections, by their keys, each with an address or user, the same numbers, and
+the limit on open ones. Gateways that do not know them skip them, and are none of those that share them:
 
-    "connections": {"max.connections.per.user": [["alice", 250000, 90000, 333333, 350000]]}
+    "connections": {"max.connections.per.user": [["alice", 250000, 90000, 333333, 350000, 12]]}
 """
 
 import json
@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeGuard
 import msgspec
 
 from broker.common.slices import Steps
+from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import CREATION_RATE, IP_RATE, PER_IP, PER_USER, USER_RATE
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.shared_connections import ConnectionKey
@@ -89,13 +90,15 @@ class Line(NamedTuple):
     """A gateway's use of one limit in millionths: `passed` per second, and `waiting` in muted connections.
 
     The gateway has at most `share` in force until it reads this report, and from then on as much of `wanted`
-    as the table grants it for this report.
+    as the table grants it for this report. Shares of a `maximum` of open connections are whole connections;
+    0: parts of anything.
     """
 
     passed: int
     waiting: int
     share: int
     wanted: int
+    maximum: int = 0
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -165,7 +168,8 @@ def write_report(report: Report) -> Steps[bytes]:
             continue
         names = {"user": key.user, "client_id": key.client_id}
         given = {name: value for name, value in names.items() if value is not None}
-        limits.append({"quota": key.kind.value, **given, **line._asdict()})
+        numbers = {"passed": line.passed, "waiting": line.waiting, "share": line.share, "wanted": line.wanted}
+        limits.append({"quota": key.kind.value, **given, **numbers})
         if len(limits) == LINES_AT_ONCE:
             pieces.append(as_json(limits)[1:-1])
             limits.clear()
@@ -223,6 +227,7 @@ class _Connections(msgspec.Struct, array_like=True):
     waiting: Amount
     share: Amount
     wanted: Amount
+    maximum: Annotated[int, msgspec.Meta(ge=0, lt=INT_MAX)] = 0
 
 
 _CONNECTIONS: Final = msgspec.json.Decoder(dict[str, list[_Connections]])

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from broker.common.slices import Steps
-from broker.gateway.sharing.report import WHOLE, Line, Report, SharedKey, is_count
+from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, Line, Report, SharedKey, is_count
 
 MISSED: Final = 5
 """Reports of another gateway, one a second, after which a silent gateway's shares are free."""
@@ -38,6 +38,16 @@ STARTING_PARTS: Final = 4
 def starting_share(gateways: int) -> int:
     """Return what each takes of a limit of which it has no share: it uses little, or has just begun."""
     return max(WHOLE // (STARTING_PARTS * gateways), 1)
+
+
+def share_of(connections: int, maximum: int) -> int:
+    """Return a number of connections in millionths of the maximum, rounded down."""
+    return min(connections * WHOLE // maximum, MAX_AMOUNT)
+
+
+def connections_of(share: int, maximum: int) -> int:
+    """Return the whole connections of a share, which may have been rounded down."""
+    return (share + 1) * maximum // WHOLE
 
 
 def equal_part(gateways: int) -> int:
@@ -65,7 +75,10 @@ class Division:
         before = self.lines.get(gateway)
         self.passed += line.passed - (0 if before is None else before.passed)
         others = self.total - self.shares.get(gateway, 0)
-        share = max(min(line.wanted, WHOLE - others - reserved), line.share)
+        share = min(line.wanted, WHOLE - others - reserved)
+        if line.maximum:
+            share = share_of(connections_of(share, line.maximum), line.maximum)
+        share = max(share, line.share)
         self.lines[gateway] = line
         self.shares[gateway] = share
         self.total = others + share

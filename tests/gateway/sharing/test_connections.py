@@ -8,14 +8,13 @@ from broker.gateway.sharing.connections import (
     MAX_BYTES,
     MAX_LINES,
     MAX_WAITING,
+    NUMBERS,
     SharedConnections,
-    connections_of,
-    share_of,
 )
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, Line, Report, SharedKey
 from broker.gateway.sharing.summary import MAX_NAME
-from broker.gateway.sharing.table import ShareTable
+from broker.gateway.sharing.table import ShareTable, connections_of, share_of
 from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import PER_IP, PER_USER, USER_RATE, ConnectionQuotas, UserLimit
@@ -74,7 +73,7 @@ def test_half_of_an_equal_part_is_reported(opened: int, is_reported: bool) -> No
     assert (ALICE in lines) is is_reported
     if is_reported:
         # Those that two and three may open without a line, 4 each, are not this gateway's.
-        assert lines[ALICE] == Line(-(-opened * WHOLE // 12), 0, 4 * WHOLE // 12, 4 * WHOLE // 12)
+        assert lines[ALICE] == Line(-(-opened * WHOLE // 12), 0, 4 * WHOLE // 12, 4 * WHOLE // 12, 12)
 
 
 def test_refused_connections_wait_for_three_reports_unless_there_is_room() -> None:
@@ -92,7 +91,7 @@ def test_what_others_report_is_reported_too_and_left_to_them() -> None:
     one = One("two", "three")
     one.lines["two"][ALICE] = Line(300_000, 500_000, 333_333, 800_000)
     one.hear()
-    assert one.report().lines[ALICE] == Line(0, 0, 0, 0)
+    assert one.report().lines[ALICE] == Line(0, 0, 0, 0, 12)
     assert one.log_in(1) == 0
     one.lines["two"].clear()
     one.hear()
@@ -125,7 +124,7 @@ def test_names_of_bytes_that_do_not_fit_are_left_out() -> None:
         one.quotas.users.counts[f"{number:03}" + "ü" * (MAX_NAME - 3)] = 9
     one.quotas.users.counts["x" * (MAX_NAME + 1)] = 9
     found = one.report().lines
-    size = sum(len(key.name.encode()) + 50 for key in found if isinstance(key, ConnectionKey))
+    size = sum(len(key.name.encode()) + NUMBERS + 2 for key in found if isinstance(key, ConnectionKey))
     assert MAX_BYTES - 600 < size <= MAX_BYTES
     assert all(len(key.name) == MAX_NAME for key in found if isinstance(key, ConnectionKey))
 
@@ -158,8 +157,8 @@ def test_thousands_of_users_are_looked_at_in_steps() -> None:
 
 
 def line(opened: int, held: int, wanted: int) -> Line:
-    """A line in tenths of the limit."""
-    return Line(*(each * WHOLE // 10 for each in (opened, 0, held, wanted)))
+    """A line of a limit of ten connections."""
+    return Line(*(each * WHOLE // 10 for each in (opened, 0, held, wanted)), 10)
 
 
 def table_of(*reports: Report) -> ShareTable:
@@ -177,7 +176,7 @@ def table_of(*reports: Report) -> ShareTable:
         ((Report("b", 1, has_connections=True),), WHOLE // 2),
         (
             (Report("b", 1, has_connections=True), Report("c", 1, has_connections=True)),
-            WHOLE - 2 * (WHOLE // 3),
+            3 * WHOLE // 10,
         ),
         ((Report("b", 1, {ALICE: line(0, 0, 0)}, has_connections=True),), WHOLE),
         ((Report("b", 1, {ALICE: line(2, 3, 3)}, has_connections=True),), 7 * WHOLE // 10),
@@ -188,6 +187,16 @@ def test_gateways_without_a_line_keep_an_equal_part_unless_they_are_of_an_earlie
 ) -> None:
     own = Report("a", 1, {ALICE: line(1, 1, 10)}, has_connections=True)
     assert table_of(*others, own).divisions[ALICE].shares["a"] == granted
+
+
+@pytest.mark.parametrize(
+    ("maximum", "connections"), [(1, 0), (2, 1), (3, 1), (7, 3), (40, 20), (99_999, 49_999)]
+)
+def test_room_for_a_part_of_a_connection_is_left(maximum: int, connections: int) -> None:
+    """Two gateways that took parts of the last connection would both keep it from being opened."""
+    own = Report("a", 1, {ALICE: Line(0, 0, 0, WHOLE, maximum)}, has_connections=True)
+    shares = table_of(Report("b", 1, has_connections=True), own).divisions[ALICE].shares
+    assert shares == {"a": share_of(connections, maximum)}
 
 
 def test_rates_are_divided_without_a_part_for_those_without_a_line() -> None:

@@ -109,10 +109,12 @@ def test_many_limits_are_written_and_read_in_steps(count, pauses):
 
 
 IP, USER = ConnectionKey(PER_IP, "10.0.0.7"), ConnectionKey(USER_RATE, "älice")
-OF_CONNECTIONS = Report("g1-5f0c", 17, {IP: Line(1, 2, 3, 4), USER: Line(5, 6, 7, 8)}, has_connections=True)
+OF_CONNECTIONS = Report(
+    "g1-5f0c", 17, {IP: Line(1, 2, 3, 4, 12), USER: Line(5, 6, 7, 8)}, has_connections=True
+)
 CONNECTIONS_TEXT = (
     '{"version":1,"gateway":"g1-5f0c","number":17,"connections":{"max.connections.per.ip":'
-    '[["10.0.0.7",1,2,3,4]],"max.connection.creation.rate.per.user":[["älice",5,6,7,8]]},"limits":[]}'
+    '[["10.0.0.7",1,2,3,4,12]],"max.connection.creation.rate.per.user":[["älice",5,6,7,8,0]]},"limits":[]}'
 )
 
 
@@ -136,10 +138,12 @@ def test_limits_of_a_later_version_are_skipped():
     ("valid", "invalid"),
     [
         ('["10.0.0.7",1,', "[7,1,"),
-        (",1,2,3,4]", ",1,2,3]"),
-        (",1,2,3,4]", ",1,2,3,-4]"),
-        (",1,2,3,4]", f",1,2,3,{MAX_AMOUNT + 1}]"),
-        (",1,2,3,4]", ",1,2,3,0.5]"),
+        (",1,2,3,4,12]", ",1,2,3]"),
+        (",1,2,3,4,12]", ",1,2,3,-4,12]"),
+        (",1,2,3,4,12]", f",1,2,3,{MAX_AMOUNT + 1},12]"),
+        (",1,2,3,4,12]", ",1,2,3,0.5,12]"),
+        (",1,2,3,4,12]", ",1,2,3,4,-1]"),
+        (",1,2,3,4,12]", f",1,2,3,4,{2**31 - 1}]"),
         ('"connections":{', '"connections":null,"more":{'),
     ],
 )
@@ -151,7 +155,7 @@ def test_invalid_limits_on_connections_are_refused(valid, invalid):
 def test_a_gateway_of_an_earlier_version_finds_the_limits_behind_the_largest_connections():
     """It skips what it does not know within the first MAX_HEAD bytes."""
     names = [f"{at:04}" + "x" * 90 for at in range(MAX_BYTES_OF_CONNECTIONS // (NUMBERS + 96))]
-    numbers = Line(*[MAX_AMOUNT] * 4)
+    numbers = Line(*[MAX_AMOUNT] * 4, 2**31 - 2)
     lines = {ConnectionKey(USER_RATE, name): numbers for name in names} | REPORT.lines
     data = run_through(write_report(Report("g", 1, lines, has_connections=True)))
     assert READ_AT_ONCE < len(data) < MAX_HEAD
