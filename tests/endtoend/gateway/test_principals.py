@@ -179,6 +179,9 @@ def gateway_of(cluster: KafkaCluster, directory: Path, mode: str) -> GatewayProc
     )
 
 
+TRANSIENT: Final = {14, 15, 51}
+"""A coordinator that loads or is not there yet, and a transaction that is being ended."""
+
 Verdict = list[int]
 """The error codes and authorized operations of a response."""
 
@@ -264,7 +267,11 @@ class Way:
             if node not in clients:
                 clients[node] = await connect(self.ports[node])
                 await self.logs_in(clients[node], user)
-            found[what] = verdict(await clients[node].ask(message, version))
+            reply = await clients[node].ask(message, version)
+            while TRANSIENT & set(verdict(reply)):
+                await trio.sleep(0.1)
+                reply = await clients[node].ask(message, version)
+            found[what] = verdict(reply)
         for client in clients.values():
             await trio.aclose_forcefully(client.stream)
         return found
