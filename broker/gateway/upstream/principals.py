@@ -65,7 +65,7 @@ class OwnPrincipal:
 
 
 class RefusedPrincipals:
-    """Makes the errors of clients that cannot be logged in as their own principal, with a line for each
+    """Makes the errors of clients that cannot be logged in as their own principal, with a line about each
     principal once a minute.
     """
 
@@ -74,11 +74,14 @@ class RefusedPrincipals:
         self._lines = LimitedLines(LINES_OF_PRINCIPAL)
 
     def error(self, principal: str, reason: str) -> UpstreamError:
-        name = str(Principal(shown(principal)))
+        self.note(principal, reason, "cannot log a client in upstream as its own principal")
+        return UpstreamError(Reason.PRINCIPAL, f"{Principal(shown(principal))}: {reason}")
+
+    def note(self, principal: str, reason: str, line: str) -> None:
+        """Log a line about a principal."""
         left_out = self._lines.line(principal, "", self._clock.ms())
         if left_out is not None:
-            extra: dict[str, object] = {"principal": name, "reason": reason}
+            extra: dict[str, object] = {"principal": str(Principal(shown(principal))), "reason": reason}
             if left_out:
                 extra["left_out"] = left_out
-            logger.warning("cannot log a client in upstream as its own principal", extra=extra)
-        return UpstreamError(Reason.PRINCIPAL, f"{name}: {reason}")
+            logger.warning(line, extra=extra)

@@ -406,9 +406,7 @@ class TokenPrincipals:
                 await self._replace(user, token)
         except UpstreamError as error:
             now_ms = self._clock.ms()
-            text = f"its delegation token was not renewed: {error}"
-            if error.reason is not Reason.PRINCIPAL:
-                self._refused.error(user.principal, text)
+            self._refused.note(user.principal, str(error), "cannot renew the delegation token of a client")
             retry_ms = max(now_ms + RETRY_MS, user.refused_until_ms)
             token.turn = 0
             if user.token is token and retry_ms < token.expires_ms:
