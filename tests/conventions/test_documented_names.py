@@ -180,6 +180,7 @@ OF_CLIENTS: Final = frozenset(
         "batch.size",
         "bootstrap.servers",
         "client.id",
+        "enable.idempotence",
         "enable.metrics.push",
         "exclude.internal.topics",
         "fetch.max.wait.ms",
