@@ -181,6 +181,7 @@ OF_CLIENTS: Final = frozenset(
         "bootstrap.servers",
         "client.id",
         "client.rack",
+        "enable.idempotence",
         "enable.metrics.push",
         "exclude.internal.topics",
         "fetch.max.wait.ms",

@@ -233,6 +233,9 @@ def test_franz_go(cluster: KafkaCluster, gateways: list[GatewayProcess], tmp_pat
         finally:
             process.kill()
     found = json.loads(output)
-    print(found["acknowledged"])
-    assert found["failed"] == [] and found["errors"] == []
+    print(found["acknowledged"], found["errors"])
+    assert found["failed"] == []
+    # franz-go connects to the old address of its coordinator before it looks for the new one, and tells its
+    # application that it joins again. It does so by itself.
+    assert all(each.startswith("unable to join group session: unable to dial") for each in found["errors"])
     assert found["read"] == found["acknowledged"] > PER_SECOND and found["twice"] == 0

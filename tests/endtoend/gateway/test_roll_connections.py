@@ -9,7 +9,7 @@ import os
 import resource
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -93,9 +93,17 @@ class Rolled:
                 self.seen.latencies.append(time.monotonic() - began)
             except (EOFError, trio.BrokenResourceError):
                 self.seen.unanswered += 1
-                await trio.aclose_forcefully(client.stream)
-                client = await self._connected(1)
-            await trio.sleep(ASKS_EVERY_S)
+                client = await self._again(client)
+                continue
+            with trio.move_on_after(ASKS_EVERY_S) as pause:
+                with suppress(trio.BrokenResourceError):
+                    assert await client.stream.receive_some(1) == b""
+            if not pause.cancelled_caught:
+                client = await self._again(client)
+
+    async def _again(self, client: WireClient) -> WireClient:
+        await trio.aclose_forcefully(client.stream)
+        return await self._connected(1)
 
     async def _connected(self, at: int) -> WireClient:
         async with self._slots:
@@ -169,5 +177,5 @@ async def test_connections_move_evenly_and_between_two_requests(
         # A little more in the second after one in which the machine was busy with something else.
         assert max(a_second.values()) < 2 * rate
         assert took < DRAIN_S + 4
-        # A request that is sent while its connection closes has no response: not more than one of each.
-        assert seen.unanswered <= ACTIVE
+        # A request that is sent while its connection closes has no response, and was not forwarded.
+        assert seen.unanswered < ACTIVE / 2
