@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from broker.controller.rows.connections import AddressUse
 from broker.controller.rows.quotas import ClientUsage
@@ -50,7 +51,9 @@ class FakeShares(ShareViews):
 
 
 class FakeUpstream:
-    """An `UpstreamViewSource`."""
+    """An `UpstreamViewSource` that reads nothing of its cluster."""
+
+    contents: Any = None
 
     def __init__(self, shares: ShareViews) -> None:
         self.shares = shares

@@ -1,5 +1,7 @@
 """The views: metadata joined with live state, addresses, and the audit trail."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -108,9 +110,10 @@ class Shares(ShareViews):
 
 
 class Upstream:
-    """An `UpstreamViewSource`."""
+    """An `UpstreamViewSource` that reads nothing of its cluster."""
 
     shares: ShareViews = Shares()
+    contents: Any = None
 
     def row(self) -> UpstreamRow:
         return upstream()

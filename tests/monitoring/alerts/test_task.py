@@ -33,6 +33,7 @@ from broker.monitoring.alerts.outbox import SendResult
 from broker.monitoring.alerts.task import MAX_EVENTS, Alerting
 from broker.network.clock import TrioClock
 from broker.security.egress import HttpEndpoint
+from broker.views.readings import Readings
 from tests.controller.world import World
 
 LAG = AlertRule(AlertCondition.LAG, 100.0, destinations=("hook",))
@@ -62,7 +63,7 @@ class Scene:
     def views(self) -> Any:
         """Return the parts of `Views` that are observed."""
         upstream = SimpleNamespace(refused=lambda: self.refused)
-        return SimpleNamespace(quotas=self, topics=self, upstream=upstream)
+        return SimpleNamespace(quotas=self, topics=self, upstream=upstream, readings=Readings())
 
     def each_throttled(self) -> Iterator[ThrottledRow | None]:
         return iter(())
