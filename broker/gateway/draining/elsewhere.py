@@ -15,12 +15,14 @@ from broker.config.listeners import Address
 from broker.config.sections.gateway import NodeAddresses
 from broker.gateway.sharing.summary import ListenerNodes, Summary
 
-ANSWERS_WITHIN_S: Final = 1.0
-"""How long an address of gateway.drain.to has to accept a connection; ours."""
+ANSWERS_WITHIN_S: Final = 1.5
+"""How long an address of gateway.drain.to has to accept a connection; ours. The kernel sends the first packet
+again after a second, if it was lost or the backlog was full.
+"""
 
 SILENT: Final = 3
 """Looks after which one that has accepted a connection before, and now answers nothing, counts as gone; ours.
-A gateway that thousands of clients connect to may not have a place in its backlog within a second.
+A gateway that thousands of clients connect to may not have a place in its backlog in time.
 """
 
 
@@ -53,8 +55,8 @@ class Elsewhere:
         return tuple(dict.fromkeys(str(each) for known in self._known.values() for each in known))
 
     async def look(self, listeners: Iterable[ListenerNodes], node_ids: Sequence[int]) -> bool:
-        """Find the addresses for the listeners of this gateway and the present nodes, in a second at most.
-        Returns whether they have changed. If cancelled, changes nothing.
+        """Find the addresses for the listeners of this gateway and the present nodes, in ANSWERS_WITHIN_S for
+        each listener at most. Returns whether they have changed. If cancelled, changes none of them.
         """
         found: dict[str, tuple[NodeAddresses, ...]] = {}
         for own in listeners:

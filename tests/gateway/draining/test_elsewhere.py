@@ -143,6 +143,20 @@ async def test_an_address_that_was_there_is_given_up_after_three_looks_without_a
     assert looks == [False, True, True, True, True, True, True, False, False]
 
 
+@pytest.mark.parametrize(("after_s", "is_known"), [(1.499, True), (1.501, False)])
+async def test_an_address_has_time_for_a_packet_that_is_lost(
+    after_s: float, is_known: bool, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async def connect(_host: str, _port: int) -> trio.abc.Stream:
+        await trio.sleep(after_s)
+        return memory_stream_pair()[0]
+
+    monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    found = elsewhere(configured=[NodeAddresses("b", 2_000, 2_002)])
+    await found.look([OWN], [1])
+    assert found.is_known is is_known
+
+
 @pytest.mark.parametrize(
     ("host", "node"), [("a..b", 0), ("a" * 64, 0), ("b" * 62 + "$(nodeId)", 1), ("b" * 62 + "$(nodeId)", 10)]
 )
