@@ -77,6 +77,7 @@ class Processes:
         self._arguments = arguments
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self._stopping = trio.Event()
+        self._drains = False
 
     async def run(self) -> int:
         """Run until a signal, and until all processes have drained. Returns the worst of their statuses."""
@@ -90,7 +91,9 @@ class Processes:
         return max(statuses.values(), default=0)
 
     async def _keep(self, index: int, statuses: dict[int, int]) -> None:
-        """Run one process, again and again until the parent stops."""
+        """Run one process, again and again until the parent stops, or until a drain: a new process would know
+        nothing of it, and accept clients.
+        """
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             began = trio.current_time()
@@ -100,11 +103,14 @@ class Processes:
                 return
             if trio.current_time() - began >= LIVED_S:
                 pause_s = FIRST_PAUSE_S
+            again = "stays away, as the gateway drains" if self._drains else "starts again"
             logger.error(
-                "a gateway process has ended and starts again",
+                f"a gateway process has ended and {again}",
                 extra={"number": index, "status": status, "pause_s": pause_s},
             )
             with trio.move_on_after(pause_s):
+                await self._stopping.wait()
+            if self._drains:
                 await self._stopping.wait()
             pause_s = min(pause_s * 2, MAX_PAUSE_S)
 
@@ -137,7 +143,9 @@ class Processes:
         with trio.open_signal_receiver(*STOPPED_BY, DRAINED_BY) as signals:
             task_status.started()
             async for number in signals:
-                if number != DRAINED_BY:
+                if number == DRAINED_BY:
+                    self._drains = True
+                else:
                     self._stopping.set()
                 for process in list(self.running.values()):
                     process.send_signal(number)

@@ -191,6 +191,13 @@ def test_the_gateways_and_the_pipeline_are_told_of_every_node() -> None:
 
 
 @pytest.mark.parametrize("name", GATEWAYS)
+def test_a_gateway_has_time_to_drain(name: str) -> None:
+    service = _services("compose.cluster.yaml")[name]
+    drain_s = load(IMAGE_SETTINGS, _overrides(service), {}).config.gateway.drain_timeout_ms / 1_000
+    assert service["stop_grace_period"] == f"{drain_s + 120:.0f}s"
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
 def test_each_gateway_publishes_a_port_for_each_node(name: str) -> None:
     """It has the same number inside and outside, as clients are told it."""
     services = _services("compose.cluster.yaml")

@@ -308,6 +308,30 @@ async def test_so_it_is_on_a_tls_listener(
     assert not warnings()
 
 
+async def test_a_tls_connection_that_ends_with_a_request_is_not_read_on(
+    tmp_path: Path, mock_clock: MockClock, warnings: Callable[[], list[str]]
+) -> None:
+    """What was decrypted behind the request belongs to the next one, which is not forwarded."""
+    async with both(tmp_path, *tls_settings()) as (broker, gateway):
+        client = await connect_tls(gateway.port, certificates().client_context())
+        await produce(client, batch_of(b"first"))
+        frame = await frame_of(client, 0)
+        await client.stream.send_all(frame[:-1_000])
+        (channel,) = gateway.server.socket_server.channels()
+        await until(lambda: channel.client.is_within_request)
+        await wait_all_tasks_blocked(0.05)
+        gateway.stop.set()
+        await wait_all_tasks_blocked(0.05)
+        mock_clock.jump(0.5)
+        await wait_all_tasks_blocked(0.05)
+        await client.stream.send_all(frame[-1_000:] + await frame_of(client, 0, 100))
+        with trio.fail_after(WITHIN_S):
+            assert await client.stream.receive_some(1) == b""
+        await gateway.started.stopped.wait()
+        await log_end(broker, 2)
+    assert not warnings()
+
+
 async def test_a_request_that_is_not_upstream_yet_ends_with_its_connection(
     tmp_path: Path, warnings: Callable[[], list[str]]
 ) -> None:

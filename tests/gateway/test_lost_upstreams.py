@@ -9,7 +9,9 @@ from typing import Any, Final
 import pytest
 import trio
 
+from broker.gateway.channel import BLOCKED
 from broker.gateway.upstream_receive import CLOSED, CLOSED_WITHIN, UpstreamReceive
+from broker.network.connection.read_ahead_channel import ENDED
 from broker.network.server_metrics import totals_of
 from broker.protocol.api_key import ApiKey
 from tests.gateway.test_fault_table import Signs
@@ -96,6 +98,30 @@ async def test_a_reset_while_a_client_does_not_read_keeps_no_one_busy(
         assert await ends(client) > 100_000
         await until(lambda: channel.closed)
         assert signs.reasons == {RESET} or signs.reasons == {CLOSED}
+
+
+@pytest.mark.parametrize("setting", [SPLICED, COPIED])
+async def test_a_connection_that_neither_side_takes_from_ends_when_the_client_reads(
+    tmp_path: Path, setting: str
+) -> None:
+    """What the upstream broker did not take of its requests is not waited for."""
+    async with before(tmp_path, setting) as (node, gateway, _):
+        client = await gateway.connect()
+        node.raw[ApiKey.PRODUCE] = large_response
+        await client.send(*REQUEST)
+        (channel,) = gateway.server.socket_server.channels()
+        await until(lambda: channel.send is not None)
+        node.freeze()
+        large = produce_request(batch_of(bytes(900_000))), PRODUCE_VERSION
+        with trio.move_on_after(WITHIN_S):
+            while not channel.flags & BLOCKED:
+                with trio.move_on_after(0.05):
+                    await client.send(*large)
+        assert channel.flags & BLOCKED and channel.send is not None
+        node.reset_connections()
+        await until(lambda: bool(channel.flags & ENDED))
+        assert await ends(client) > 100_000
+        await until(lambda: channel.closed)
 
 
 @pytest.mark.parametrize("setting", [SPLICED, COPIED])

@@ -6,16 +6,19 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+import trio
 from confluent_kafka import Producer
+from trio.testing import MockClock
 
 from broker.common.errors import ConfigError
 from broker.config.load import load
-from broker.server.gateway_processes import check, overrides_of
+from broker.server.gateway_processes import Processes, check, overrides_of
 from tests.support.acknowledged_load import read_all
 from tests.support.broker_process import WEIR, BrokerProcess
 from tests.support.gateway_process import GatewayProcess
@@ -25,6 +28,7 @@ from tests.support.running_gateway import free_ports
 from tests.support.small_requests import P99_MS, SmallRequests
 
 WITHIN_S = 30
+LONG_S = 1_000
 
 
 def config(*overrides: str) -> object:
@@ -123,6 +127,36 @@ def test_a_process_that_dies_is_started_again_and_the_others_go_on(tmp_path: Pat
         finally:
             parent.kill()
             parent.wait()
+
+
+@pytest.mark.parametrize("drains", [True, False])
+async def test_a_process_that_ends_in_a_drain_stays_away(
+    drains: bool,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A new one would accept clients, which the console calls drained."""
+    processes = Processes(load(None, ["gateway.processes=2"], {}), [])
+    runs: Counter[int] = Counter()
+
+    async def run_once(index: int) -> int:
+        runs[index] += 1
+        if index == 1 and runs[1] == 1:
+            if drains:
+                os.kill(os.getpid(), signal.SIGUSR1)
+                await trio.sleep(1)
+            return 3
+        await trio.sleep(LONG_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await processes._stopping.wait()
+        return 0
+
+    monkeypatch.setattr(processes, "_run_once", run_once)
+    assert await processes.run() == 0
+    assert runs == {0: 1, 1: 1 if drains else 2}
+    again = "stays away, as the gateway drains" if drains else "starts again"
+    assert [each.getMessage() for each in caplog.records] == [f"a gateway process has ended and {again}"]
 
 
 CLIENTS = 40

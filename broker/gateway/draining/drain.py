@@ -169,10 +169,13 @@ class Drain:
         """End each connection when its turn has come. Returns when none is left."""
         ordered = sorted(self._server.channels(), key=lambda each: each.last_active_ms)
         channels = [each for each in ordered if isinstance(each, GatewayChannel)]
+        # From now on, and not from the beginning: the search for the other gateways may have taken seconds,
+        # whose turns would come all at once.
+        found_ms = self._clock.ms()
         pacing = self._pacing = Pacing(
             channels,
-            self._begun_ms,
-            self._timeout_ms,
+            found_ms,
+            max(self._begun_ms + self._timeout_ms - found_ms, 0),
             is_idle=_is_idle,
             is_closed=lambda channel: channel.fd < 0,
         )

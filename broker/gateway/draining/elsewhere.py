@@ -5,6 +5,7 @@ share limits, which report them once a second. Nodes are spread over the gateway
 part of every client's connections.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -14,8 +15,15 @@ from broker.config.listeners import Address
 from broker.config.sections.gateway import NodeAddresses
 from broker.gateway.sharing.summary import ListenerNodes, Summary
 
-ANSWERS_WITHIN_S: Final = 1.0
-"""How long an address of gateway.drain.to has to accept a connection; ours."""
+ANSWERS_WITHIN_S: Final = 1.5
+"""How long an address of gateway.drain.to has to accept a connection; ours. The kernel sends the first packet
+again after a second, if it was lost or the backlog was full.
+"""
+
+SILENT: Final = 3
+"""Looks after which one that has accepted a connection before, and now answers nothing, counts as gone; ours.
+A gateway that thousands of clients connect to may not have a place in its backlog in time.
+"""
 
 
 class Elsewhere:
@@ -34,6 +42,7 @@ class Elsewhere:
         self._others = others
         self._offset = offset
         self._known: dict[str, tuple[NodeAddresses, ...]] = {}
+        self._silent: Counter[tuple[str, NodeAddresses]] = Counter()
 
     @property
     def is_known(self) -> bool:
@@ -46,13 +55,13 @@ class Elsewhere:
         return tuple(dict.fromkeys(str(each) for known in self._known.values() for each in known))
 
     async def look(self, listeners: Iterable[ListenerNodes], node_ids: Sequence[int]) -> bool:
-        """Find the addresses for the listeners of this gateway and the present nodes, in a second at most.
-        Returns whether they have changed. If cancelled, changes nothing.
+        """Find the addresses for the listeners of this gateway and the present nodes, in ANSWERS_WITHIN_S for
+        each listener at most. Returns whether they have changed. If cancelled, changes none of them.
         """
         found: dict[str, tuple[NodeAddresses, ...]] = {}
         for own in listeners:
             configured = self._configured(own.listener)
-            known = await _accepting(configured, node_ids) if configured else self._of_others(own)
+            known = await self._accepting(own, configured, node_ids) if configured else self._of_others(own)
             if known:
                 found[own.listener] = known
         has_changed = found != self._known
@@ -80,26 +89,30 @@ class Elsewhere:
             )
         )
 
+    async def _accepting(
+        self, own: ListenerNodes, addresses: Sequence[NodeAddresses], node_ids: Sequence[int]
+    ) -> tuple[NodeAddresses, ...]:
+        """Return those where a node's address accepts a connection."""
+        before = self._known.get(own.listener, ())
+        accepting: set[NodeAddresses] = set()
 
-async def _accepting(
-    addresses: Sequence[NodeAddresses], node_ids: Sequence[int]
-) -> tuple[NodeAddresses, ...]:
-    """Return those where a node's address accepts a connection."""
-    accepting: set[NodeAddresses] = set()
-
-    async def ask(each: NodeAddresses) -> None:
-        address = next(filter(None, map(each.of, node_ids)), None)
-        if address is None:
-            return
-        with trio.move_on_after(ANSWERS_WITHIN_S):
-            try:
-                stream = await trio.open_tcp_stream(address.host, address.port)
-            except OSError:
+        async def ask(each: NodeAddresses) -> None:
+            address = next(filter(None, map(each.of, node_ids)), None)
+            if address is None:
                 return
-            accepting.add(each)
-            await trio.aclose_forcefully(stream)
+            with trio.move_on_after(ANSWERS_WITHIN_S) as waited:
+                try:
+                    stream = await trio.open_tcp_stream(address.host, address.port)
+                except (OSError, UnicodeError):  # the latter for what cannot be a host's name
+                    return
+                accepting.add(each)
+                await trio.aclose_forcefully(stream)
+            key = own.listener, each
+            self._silent[key] = self._silent[key] + 1 if waited.cancelled_caught else 0
+            if each in before and self._silent[key] < SILENT:
+                accepting.add(each)
 
-    async with trio.open_nursery() as nursery:
-        for each in addresses:
-            nursery.start_soon(ask, each)
-    return tuple(each for each in addresses if each in accepting)
+        async with trio.open_nursery() as nursery:
+            for each in addresses:
+                nursery.start_soon(ask, each)
+        return tuple(each for each in addresses if each in accepting)

@@ -209,6 +209,7 @@ class TlsSocket:
                 self.flush()
         self._sock.close()
         self._unsent = memoryview(b"")
+        self.has_buffered = False  # the read that has closed it reads no more
         self._meter = None
         del self._tls, self._incoming, self._outgoing
 

@@ -95,6 +95,36 @@ async def test_idle_connections_end_evenly_over_the_timeout(tmp_path: Path, mock
         assert gateway.server.leaving.row().state is DrainState.DRAINED
 
 
+async def test_a_search_for_the_other_gateways_takes_no_turn(
+    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else those whose time has passed meanwhile would connect elsewhere all at once."""
+    async with two_gateways(tmp_path) as (_, gateway, _):
+        for _ in range(4):
+            await produce(await gateway.connect(), batch_of(b"x"))
+        leaving = gateway.server.leaving
+        find = leaving._find
+
+        async def find_late() -> None:
+            await trio.sleep(4)
+            await find()
+
+        monkeypatch.setattr(leaving, "_find", find_late)
+        leaving.begin()
+        await jump(mock_clock, 3.999)
+        assert len(gateway.channels()) == 4
+        await jump(mock_clock, 0.001)
+        await until(lambda: bool(leaving.row().to))
+        left = [len(gateway.channels())]
+        for _ in range(3):
+            await jump(mock_clock, 0.999)
+            left.append(len(gateway.channels()))
+            await jump(mock_clock, 0.001)
+            left.append(len(gateway.channels()))
+        await finished(gateway)
+        assert left == [3, 3, 2, 2, 1, 1, 0]
+
+
 async def test_the_connection_that_was_idle_longest_ends_first(tmp_path: Path, mock_clock: MockClock) -> None:
     async with two_gateways(tmp_path) as (_, gateway, _):
         first, second, waiting = [await gateway.connect() for _ in range(3)]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 import trio
+from trio.testing import MockClock, memory_stream_pair
 
 from broker.config.listeners import Address
 from broker.config.sections.gateway import NodeAddresses, read_node_addresses
@@ -118,6 +119,50 @@ async def test_configured_addresses_come_first_if_something_accepts_there() -> N
 async def test_a_configured_range_that_is_too_short_for_every_node_is_not_known() -> None:
     found = elsewhere(configured=[NodeAddresses("127.0.0.1", 3_000, 3_001)])
     await found.look([OWN], [2, 3])
+    assert not found.is_known
+
+
+async def test_an_address_that_was_there_is_given_up_after_three_looks_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """A gateway whose backlog is full drops what it is sent. Clients that all left at once would not help."""
+    answers: list[bool] = []
+
+    async def connect(_host: str, _port: int) -> trio.abc.Stream:
+        if not answers.pop(0):
+            await trio.sleep_forever()
+        return memory_stream_pair()[0]
+
+    monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    found = elsewhere(configured=[NodeAddresses("b", 2_000, 2_002)])
+    looks = []
+    for answer in (False, True, False, False, True, False, False, False, False):
+        answers.append(answer)
+        await found.look([OWN], [1])
+        looks.append(found.is_known)
+    assert looks == [False, True, True, True, True, True, True, False, False]
+
+
+@pytest.mark.parametrize(("after_s", "is_known"), [(1.499, True), (1.501, False)])
+async def test_an_address_has_time_for_a_packet_that_is_lost(
+    after_s: float, is_known: bool, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    async def connect(_host: str, _port: int) -> trio.abc.Stream:
+        await trio.sleep(after_s)
+        return memory_stream_pair()[0]
+
+    monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    found = elsewhere(configured=[NodeAddresses("b", 2_000, 2_002)])
+    await found.look([OWN], [1])
+    assert found.is_known is is_known
+
+
+@pytest.mark.parametrize(
+    ("host", "node"), [("a..b", 0), ("a" * 64, 0), ("b" * 62 + "$(nodeId)", 1), ("b" * 62 + "$(nodeId)", 10)]
+)
+async def test_what_is_no_name_of_a_host_is_not_known(host: str, node: int) -> None:
+    found = elsewhere(configured=[NodeAddresses(host, 1, 1)])
+    assert not await found.look([OWN], [node])
     assert not found.is_known
 
 
