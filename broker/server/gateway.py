@@ -207,7 +207,7 @@ class GatewayServer(Server):
             self.client,
             lambda: self.cluster.nodes,
             self._controller,
-            lambda: self.is_ready,
+            lambda: self._has_upstream,
             self.control,
             metadata.writer,
             config,

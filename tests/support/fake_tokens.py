@@ -39,13 +39,15 @@ class FakeTokens:
     """Has the place of an `UpstreamClient`. `requests` are the requests in order, with their versions.
 
     `refusals` are answered in place of creations, `failures` raised in place of all answers; `hides` are
-    tokens that brokers do not describe. `takes_s` is how long an answer takes.
+    tokens that brokers do not describe. `takes_s` is how long an answer takes. All tokens are those of
+    `owner` if it is set, and without an owner in the request the gateway's, as with Kafka.
     """
 
     def __init__(self, expiry_ms: int = 100_000, max_ms: int = 1_000_000) -> None:
         self.expiry_ms = expiry_ms
         self.max_lifetime_ms = max_ms
         self.gateway = "weir"
+        self.owner = ""
         self.requests: list[tuple[Any, int | None]] = []
         self.tokens: dict[str, FakeToken] = {}
         self.refusals: list[ErrorCode] = []
@@ -106,7 +108,7 @@ class FakeTokens:
         token = FakeToken(
             name,
             hashlib.sha512(name.encode()).digest(),
-            message.owner_principal_name or "",
+            self.owner or message.owner_principal_name or self.gateway,
             [each.principal_name for each in message.renewers],
             now_ms,
             now_ms + min(self.expiry_ms, self.max_lifetime_ms),

@@ -107,6 +107,8 @@ AT_ONCE_MS: Final = -1
 
 GONE: Final = (ErrorCode.DELEGATION_TOKEN_NOT_FOUND, ErrorCode.DELEGATION_TOKEN_EXPIRED)
 REVOKED: Final = "its delegation token was expired at the cluster"
+NAMELESS: Final = "its certificate has no name; the cluster would make a token of the gateway's user"
+OTHER_OWNER: Final = "the cluster has made a delegation token of another principal"
 TOO_MANY: Final = f"the gateway keeps tokens of {MAX_PRINCIPALS} principals, and all of them have connections"
 OLD_CLUSTER: Final = "the cluster must have Kafka 3.3 or later to make tokens for others (KIP-373)"
 
@@ -231,6 +233,8 @@ class TokenPrincipals:
         return len(self._users)
 
     async def credentials(self, principal: str) -> ClientCredentials | None:
+        if not principal:
+            raise self._refused.error(principal, NAMELESS)
         user = self._user(principal)
         async with user.making:
             now_ms = self._clock.ms()
@@ -336,7 +340,11 @@ class TokenPrincipals:
         if own is not None and made.token_requester_principal_name:
             self._gateway = own.name, made.token_requester_principal_name
         mechanism = self._config.sasl_mechanism
-        return Token(made, user.principal, SCRAM if mechanism == PLAIN else mechanism, sent_ms)
+        token = Token(made, user.principal, SCRAM if mechanism == PLAIN else mechanism, sent_ms)
+        if (made.principal_type, made.principal_name) != (USER, user.principal):
+            self._start(self._expire_at_cluster, user, token)
+            raise self._refuse(user, OTHER_OWNER)
+        return token
 
     def _gateway_name(self) -> str:
         """Return the name of the gateway's principal at the cluster, which may derive it from the user name
@@ -431,9 +439,11 @@ class TokenPrincipals:
     async def _replace(self, user: _User, token: Token) -> None:
         """Raises UpstreamError; the token stays."""
         successor = await self._make(user)
-        if user.token is token:
-            user.token, user.before = successor, token
-            self._schedule(user, successor, successor.due_ms)
+        if user.token is not token:
+            self._start(self._expire_at_cluster, user, successor)
+            return
+        user.token, user.before = successor, token
+        self._schedule(user, successor, successor.due_ms)
 
     # Ending
 

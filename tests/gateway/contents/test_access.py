@@ -66,6 +66,19 @@ async def test_acls_are_listed_created_and_deleted(tmp_path: Path) -> None:
         assert "super.users" in (await found.get(f"acls:resolve?{query}", 404))["detail"]
 
 
+async def test_a_change_that_the_asked_broker_does_not_know_yet_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(tmp_path, of_broker=(AUTHORIZER, OPEN, "super.users=User:ANONYMOUS")) as found:
+        # What was read stays as it was before the change.
+        monkeypatch.setattr(found.gateway.server.contents.readings, "outdate", lambda *_: None)
+        made = await found.ask("POST", "acls", 201, WANTED)
+        assert (made["name"], made["created_at"], made["created_by"]) == ("readers", None, "")
+        body = {"password": "a long secret", "iterations": 8_192}
+        made = await found.ask("PUT", "scram-users/SCRAM-SHA-256/bob", 201, body)
+        assert (made["user"], made["iterations"], made["changed_at"]) == ("bob", 8_192, None)
+
+
 async def test_a_cluster_without_an_authorizer_has_no_acls(tmp_path: Path) -> None:
     async with world(tmp_path) as found:
         problem = await found.get("acls", 409)

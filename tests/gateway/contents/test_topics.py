@@ -50,3 +50,11 @@ async def test_all_settings_of_a_topic(tmp_path: Path) -> None:
         assert (rows["retention.ms"]["value"], rows["retention.ms"]["source"]) == ("3600000", "topic")
         assert rows["cleanup.policy"]["source"] == "default" and rows["cleanup.policy"]["documentation"]
         await found.get("topics/none/configs", 404)
+
+
+async def test_a_drained_gateway_still_shows_its_cluster(tmp_path: Path) -> None:
+    async with world(tmp_path) as found:
+        await found.create(ORDERS)
+        await found.ask("POST", "gateway/drain", 200)
+        page = await found.get("topics")
+        assert [row["name"] for row in page["items"]] == ["orders"] and page["upstream"]["error"] == ""

@@ -19,6 +19,8 @@ from broker.gateway.upstream.tokens import (
     BARRED_MS,
     IDLE_MS,
     MAX_PRINCIPALS,
+    NAMELESS,
+    OTHER_OWNER,
     RENEW_AT,
     RETRY_MS,
     REVOKED,
@@ -372,6 +374,35 @@ async def test_a_login_that_is_refused_as_its_token_ends_gets_the_next_one(mock_
         await step_to(mock_clock, 101_000)
         assert not (await gateway.login()).equals(first)
         assert gateway.closed == []
+
+
+async def test_a_principal_without_a_name_does_not_get_a_token_of_the_gateway(mock_clock: MockClock) -> None:
+    """To Kafka, a token without an owner is the requester's own."""
+    async with running() as gateway:
+        refusal = await gateway.refusal("")
+        assert refusal.reason is Reason.PRINCIPAL and NAMELESS in str(refusal)
+        assert gateway.cluster.requests == []
+
+
+async def test_a_token_of_another_owner_is_not_used(mock_clock: MockClock) -> None:
+    async with running() as gateway:
+        gateway.cluster.owner = "weir"
+        refusal = await gateway.refusal()
+        assert refusal.reason is Reason.PRINCIPAL and OTHER_OWNER in str(refusal)
+        await wait_all_tasks_blocked()
+        assert gateway.cluster.made == 1 and not gateway.cluster.tokens
+
+
+async def test_a_token_that_is_made_for_a_removed_user_is_expired(mock_clock: MockClock) -> None:
+    async with running(expiry_ms=100_000, max_ms=100_000) as gateway:
+        await gateway.login()
+        gateway.cluster.takes_s = 1.0
+        await pass_ms(mock_clock, 75_000)
+        await pass_ms(mock_clock, 1_000)
+        gateway.tokens.forget("alice")
+        assert gateway.cluster.made == 2
+        await step_to(mock_clock, 80_000)
+        assert not gateway.cluster.tokens
 
 
 # Tokens that somebody else ends
