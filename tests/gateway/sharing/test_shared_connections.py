@@ -305,3 +305,26 @@ async def test_limits_that_no_longer_exist_are_not_reported(cluster: Gateways) -
     await trio.sleep(2)
     assert gateways[0].line(PER_USER, "alice") is None
     assert gateways[0].log_in(100) == 100
+
+
+async def test_gateways_that_are_all_full_leave_no_part_of_a_connection(cluster: Gateways) -> None:
+    """Shares of 12.67 and 13.33 connections would leave one of forty closed for ever."""
+    cluster.per_ip = 40
+    gateways = [cluster.start(f"g{number}") for number in range(3)]
+    for _ in range(80):
+        for each in gateways:
+            each.connect(4)
+        await trio.sleep(0.1)
+        assert all_open(gateways) <= 40
+    assert all_open(gateways) == 40
+    for turn in range(40):
+        gateways[turn % 3].close(turn % 3)
+        for each in gateways:
+            each.connect(2)
+        await trio.sleep(0.13)
+        assert all_open(gateways) <= 40
+    for _ in range(40):
+        for each in gateways:
+            each.connect(4)
+        await trio.sleep(0.1)
+    assert all_open(gateways) == 40
