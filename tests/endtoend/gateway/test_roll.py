@@ -237,7 +237,7 @@ def test_franz_go(cluster: KafkaCluster, gateways: list[GatewayProcess], tmp_pat
     print(f"{found['acknowledged']} acknowledged, {found['twice']} read twice: {found['errors']}")
     assert found["failed"] == []
     assert records == found["acknowledged"] == found["read"] > PER_SECOND
-    # franz-go connects to the old address of its coordinator before it learns the new one. Then its member joins
-    # again, says so, and reads again what it had not committed.
+    # franz-go connects to the old address of its coordinator before it learns the new one. Then its member
+    # joins again, says so, and reads again what it had not committed.
     assert all(each.startswith("unable to join group session: unable to dial") for each in found["errors"])
     assert found["errors"] or not found["twice"]
