@@ -102,3 +102,40 @@ def test_the_start_stops_with_the_place_of_the_key(tmp_path) -> None:
     result = CliRunner().invoke(main, ["gateway", str(file)])
     assert result.exit_code == 1
     assert f"{SECOND}='31099-31199'" in result.output and "line 4" in result.output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g.example",
+        "g.example:9092",
+        "g.example:0-9",
+        "g.example:9-8",
+        "g.example:65530-65536",
+        ":31000-31009",
+        "2001:db8::1:31000-31009",
+        "b-$(nodeId).example:0",
+        "b-$(nodeId).example:65536",
+        "g.example:31000-31009,",
+    ],
+)
+def test_other_gateways_have_an_address_for_every_node(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"gateway\.drain\.to"):
+        load(None, [f"gateway.drain.to={text}"], {})
+
+
+def test_a_listener_has_other_gateways_of_its_own() -> None:
+    common, own = "g.example:31000-31099", "b-$(nodeId).example:65535"
+    settings = [f"gateway.drain.to={common}", f"listener.name.ssl.gateway.drain.to={own}"]
+    gateway = load(None, settings, {}).config.gateway
+    assert list(map(str, gateway.for_listener("PLAINTEXT").drain_to)) == [common]
+    assert list(map(str, gateway.for_listener("SSL").drain_to)) == [own]
+
+
+@pytest.mark.parametrize("text", ["-1", "2147483648", "soon"])
+def test_the_time_of_a_drain_is_bounded(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"gateway\.drain\.timeout\.ms"):
+        load(None, [f"gateway.drain.timeout.ms={text}"], {})
+    for allowed in ("0", "2147483647"):
+        config = load(None, [f"gateway.drain.timeout.ms={allowed}"], {}).config
+        assert config.gateway.drain_timeout_ms == int(allowed)

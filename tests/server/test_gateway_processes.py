@@ -20,7 +20,7 @@ from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.server.gateway_processes import Processes, check, overrides_of
 from tests.support.acknowledged_load import read_all
-from tests.support.broker_process import WEIR, BrokerProcess
+from tests.support.broker_process import TOKEN, WEIR, BrokerProcess, ask_console
 from tests.support.gateway_process import GatewayProcess
 from tests.support.machine_speed import crowding
 from tests.support.real_clients import Target, create
@@ -216,3 +216,54 @@ def test_a_killed_process_costs_the_clients_of_the_other_nothing(tmp_path: Path)
 @pytest.mark.timed
 def test_a_killed_process_keeps_no_other_client_waiting(tmp_path: Path) -> None:
     assert kill_one_of_two(tmp_path) < P99_MS * crowding()
+
+
+def accepts(bootstrap: str) -> bool:
+    host, _, port = bootstrap.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+        return True
+    return False
+
+
+def is_served(console: str) -> bool:
+    with suppress(OSError):
+        return bool(ask_console(console, "GET", "/api/v1/gateway/drain")["state"] == "serving")
+    return False
+
+
+@pytest.mark.endtoend
+def test_the_console_of_the_first_process_drains_all(tmp_path: Path) -> None:
+    first = free_ports(11)
+    bootstrap, console = f"127.0.0.1:{first}", f"127.0.0.1:{first + 10}"
+    with BrokerProcess(tmp_path / "broker") as upstream:
+        settings = [
+            f"listeners=PLAINTEXT://{bootstrap}",
+            f"upstream.bootstrap.servers={upstream.plain}",
+            f"gateway.port.range={first + 1}-{first + 9}",
+            f"log.dirs={tmp_path / 'gateway'}",
+            f"console.listener={console}",
+            "gateway.processes=2",
+        ]
+        parent = subprocess.Popen(
+            [WEIR, "gateway", *(f"--override={setting}" for setting in settings)],
+            stdout=subprocess.DEVNULL,
+            stderr=sys.stderr,
+            env=os.environ | {"WEIR_ADMIN_TOKEN": TOKEN},
+        )
+        try:
+            until(lambda: is_served(console))
+            for index in range(2):
+                until(
+                    lambda index=index: (tmp_path / f"gateway/process-{index}/upstream.properties").exists()
+                )  # type: ignore[misc]
+            before = children(parent.pid)
+            assert delivered(bootstrap, 6) == 6
+            ask_console(console, "POST", "/api/v1/gateway/drain")
+            until(lambda: not accepts(bootstrap))
+            assert ask_console(console, "GET", "/api/v1/gateway/drain")["state"] == "drained"
+            assert children(parent.pid) == before
+            parent.send_signal(signal.SIGTERM)
+            assert parent.wait(WITHIN_S) == 0
+        finally:
+            parent.kill()
+            parent.wait()
