@@ -24,7 +24,7 @@ const list = new Listing({
   nouns: ["topic", "topics"],
   keyOf: (row) => row.name,
   sort: "name",
-  none: () => empty("topics", "No topics yet", "Create one, or let the first client request create it.",
+  none: () => empty("topics", "No topics yet", document.body.dataset.gateway === "yes" ? "The cluster has none that the gateway’s credential may DESCRIBE." : "Create one, or let the first client request create it.",
     needs("editor", h("button.primary", { type: "button", onclick: () => create() }, "Create a topic"))),
   below: (key) => edited.below(key) ?? details.below(key),
   arrived: details.arrived,
