@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 import trio
 
-from broker.server.app import RELEASE_EVERY_S, _drain
+from broker.server.server import RELEASE_EVERY_S, Server
 
 TIMEOUT_MS = 3_000
 
 
 class LateServer:
     """A server in which an operation begins to wait `late_s` after the drain has begun."""
+
+    finish_requests: Any = Server.finish_requests
+    _release_all_delayed: Any = Server._release_all_delayed
 
     def __init__(self, late_s: float) -> None:
         self.config = SimpleNamespace(broker=SimpleNamespace(drain_timeout_ms=TIMEOUT_MS))
@@ -39,7 +42,7 @@ async def test_what_waits_late_is_released_within_fifty_milliseconds(
 ) -> None:
     server: Any = LateServer(late_s)
     began = trio.current_time()
-    await _drain(server)
+    await server.finish_requests()
     assert trio.current_time() - began == pytest.approx(ends_s, abs=1e-6)
     assert not caplog.records
 
@@ -47,6 +50,6 @@ async def test_what_waits_late_is_released_within_fifty_milliseconds(
 async def test_a_drain_that_does_not_end_times_out(autojump_clock, caplog: pytest.LogCaptureFixture) -> None:
     server: Any = LateServer(TIMEOUT_MS)
     began = trio.current_time()
-    await _drain(server)
+    await server.finish_requests()
     assert trio.current_time() - began == TIMEOUT_MS / 1_000
     assert [each.getMessage() for each in caplog.records] == ["the drain timed out with requests in progress"]
