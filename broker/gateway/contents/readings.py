@@ -28,6 +28,11 @@ BUSY_SHARE: Final = 10
 MAX_NAMED: Final = 100
 """Readings of single names that are kept; ours."""
 
+MAX_NAMED_AT_ONCE: Final = 32
+"""Single names that are read at the same time; ours. The requests of more would wait for their turn before
+those of other pages and of changes, so who asks is told to try again.
+"""
+
 Read = Callable[[str, Notes], Awaitable[Any]]
 """Reads a part of a name. Notes what it cannot read. Raises UpstreamError or ApiError if it reads nothing."""
 
@@ -61,6 +66,7 @@ class UpstreamReadings(Readings):
         self._nursery: trio.Nursery | None = None
         self._whole: dict[Part, _Reading] = {}
         self._named: OrderedDict[tuple[Part, str], _Reading] = OrderedDict()
+        self._named_now = 0
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the readings until cancelled."""
@@ -121,8 +127,11 @@ class UpstreamReadings(Readings):
         """Return the reading, which has begun again if it is old."""
         reading = self._reading(part, name)
         nursery = self._nursery
+        if name and self._named_now >= MAX_NAMED_AT_ONCE:
+            return reading
         if nursery is not None and reading.ended is None and trio.current_time() >= reading.due_at:
             reading.ended = trio.Event()
+            self._named_now += bool(name)
             nursery.start_soon(self._read, self._readers[part], name, reading, name=f"reading of {part}")
         return reading
 
@@ -161,6 +170,7 @@ class UpstreamReadings(Readings):
                 await run_slices(freed(rows))
         finally:
             ended, reading.ended = reading.ended, None
+            self._named_now -= bool(name)
             assert ended is not None
             ended.set()
         if not reading.is_outdated:

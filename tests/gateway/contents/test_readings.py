@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.rows.upstream import ReadState, RefusedRead
-from broker.gateway.contents.readings import MAX_NAMED, WAIT_S, UpstreamReadings
+from broker.gateway.contents.readings import MAX_NAMED, MAX_NAMED_AT_ONCE, WAIT_S, UpstreamReadings
 from broker.gateway.contents.refusals import Notes
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.protocol.api_key import ApiKey
@@ -214,6 +214,26 @@ async def test_the_last_hundred_names_are_kept(autojump_clock: MockClock) -> Non
         assert cluster.reads == [*names, "one-more"]
         await cluster.readings.fresh(Part.TOPIC_CONFIGS, names[1])
         assert cluster.reads == [*names, "one-more", names[1]]
+
+
+@pytest.mark.parametrize(("before", "is_read"), [(-1, True), (0, False), (1, False)])
+async def test_so_many_names_are_read_at_once(autojump_clock: MockClock, before: int, is_read: bool) -> None:
+    async with running() as cluster:
+        cluster.takes_s = 60.0
+        for number in range(MAX_NAMED_AT_ONCE + before):
+            cluster.readings.want(Part.GROUP, f"group-{number}")
+        begun = trio.current_time()
+        with pytest.raises(ApiError, match="still being read"):
+            await cluster.readings.fresh(Part.GROUP, "one-more")
+        assert trio.current_time() - begun == (WAIT_S if is_read else 0)
+        assert ("one-more" in cluster.reads) is is_read
+        with pytest.raises(ApiError, match="still being read"):
+            await cluster.readings.fresh(Part.GROUPS)
+        assert "" in cluster.reads
+        await trio.sleep(60.0)
+        cluster.takes_s = 0.0
+        await cluster.readings.fresh(Part.GROUP, "one-more")
+        assert cluster.reads.count("one-more") == 1
 
 
 async def test_nothing_is_read_before_it_runs(autojump_clock: MockClock) -> None:
