@@ -160,16 +160,15 @@ def _details(
     for group_id in (yield from sorted_in_steps(listed)):
         own = positions.get(group_id, {})
         offsets: list[CommittedRow] = []
-        lag = 0
+        lag: int | None = None  # also if no end could be read
         for place in sorted(own):
             offsets.append(_committed(*place, own[place], ends.get(place)))
-            lag += offsets[-1].lag or 0
+            if offsets[-1].lag is not None:
+                lag = (lag or 0) + offsets[-1].lag
             yield
         each = listed[group_id]
         state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
-        row = GroupRow(
-            group_id, state, _protocol(each), len(members), lag if offsets else None, each.group_type
-        )
+        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type)
         found[group_id] = GroupDetail(row, assignor, members, tuple(offsets), streams)
         yield
     return found
