@@ -19,15 +19,7 @@ from broker.common.errors import BrokerBug
 from broker.metadata import alerts
 from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
-from broker.metadata.changes import (
-    KNOWN_KINDS,
-    NOTES,
-    SHADOW,
-    ChangeKind,
-    EntityPairs,
-    Unreadable,
-    read_pairs,
-)
+from broker.metadata.changes import NOTES, SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
 from broker.security.acl.acl import Acl, read_acl
 from broker.security.passwords import Cost, StoredPassword
 
@@ -238,8 +230,6 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
         names.setdefault(ChangeKind.TOPIC if kind == ChangeKind.TOPIC_CONFIG else kind, []).append(entity)
     image = replace(base, version=version)
     for kind, entities in names.items():
-        if kind in NOTES or kind not in KNOWN_KINDS:
-            continue
         stamps = ((entity, state[kind, entity]) for entity in entities)
         match kind:
             case ChangeKind.CLUSTER:
@@ -284,6 +274,8 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 image = replace(image, alert_destinations=destinations)
             case ChangeKind.CONNECTION | ChangeKind.GATEWAY:
                 pass  # for the audit trail only
+            case note if note in NOTES:
+                pass
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")
     return image
