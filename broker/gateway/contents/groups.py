@@ -130,7 +130,13 @@ async def _read_details(asking: Asking, notes: Notes, listed: Mapping[str, Liste
     found = await run_slices(_details(listed, described, positions, ends))
     for done in (places, ends):
         await run_slices(freed(done))
+    await run_slices(_freed_positions(positions))
     return found
+
+
+def _freed_positions(positions: dict[str, Positions]) -> Steps[None]:
+    while positions:
+        yield from freed(positions.popitem()[1])
 
 
 def _by_node_and_type(listed: Mapping[str, Listed]) -> Steps[dict[tuple[int, str], list[str]]]:
@@ -161,7 +167,7 @@ def _details(
         own = positions.get(group_id, {})
         offsets: list[CommittedRow] = []
         lag: int | None = None  # also if no end could be read
-        for place in sorted(own):
+        for place in (yield from sorted_in_steps(own)):
             offsets.append(_committed(*place, own[place], ends.get(place)))
             if offsets[-1].lag is not None:
                 lag = (lag or 0) + offsets[-1].lag
