@@ -187,7 +187,9 @@ class MetadataStore:
             stamps = self._state.setdefault((change.kind.value, change.entity), {})
             stamps[change.key] = Stamp(change.new, seq, now_wall_ms, actor.name)
         self._checkpoint(now_wall_ms)
-        touched = dict.fromkeys((change.kind.value, change.entity) for change in changes)
+        touched = dict.fromkeys(
+            (change.kind.value, change.entity) for change in changes if change.kind in KNOWN_KINDS
+        )
         self.image = project(self.image, self._state, touched, batch + len(changes) - 1)
         return self.image
 

@@ -168,9 +168,10 @@ def _details(
         offsets: list[CommittedRow] = []
         lag: int | None = None  # also if no end could be read
         for place in (yield from sorted_in_steps(own)):
-            offsets.append(_committed(*place, own[place], ends.get(place)))
-            if offsets[-1].lag is not None:
-                lag = (lag or 0) + offsets[-1].lag
+            committed = _committed(*place, own[place], ends.get(place))
+            offsets.append(committed)
+            if committed.lag is not None:
+                lag = (lag or 0) + committed.lag
             yield
         each = listed[group_id]
         state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
