@@ -57,6 +57,8 @@ class Unreadable(str):
 
 
 class ChangeKind(StrEnum):
+    """`named` returns other kinds, too: those of a later version, which this one keeps and does not apply."""
+
     CLUSTER = "cluster"
     TOPIC = "topic"
     TOPIC_CONFIG = "topic-config"
@@ -77,6 +79,19 @@ class ChangeKind(StrEnum):
     ACL = "acl"
     ALERT_RULE = "alert-rule"
     ALERT_DESTINATION = "alert-destination"
+
+    @classmethod
+    def named(cls, name: str) -> "ChangeKind":
+        """Return the kind with this name, also one that this version does not know."""
+        try:
+            return cls(name)
+        except ValueError:
+            kind = str.__new__(cls, name)
+            kind._name_ = kind._value_ = name
+            return kind
+
+
+KNOWN_KINDS: Final = frozenset(ChangeKind)
 
 
 ACL_IS_SET: Final = "true"

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.common.random_ids import random_id
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.changes import NOTES, AuditFilter, AuditRow, Change, ChangeKind
+from broker.metadata.changes import KNOWN_KINDS, NOTES, AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.row_sums import ADD_COLUMN, COLUMNS, check_rows, row_sum, sum_rows
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
@@ -108,7 +108,7 @@ class MetadataStore:
         self._path = connection.execute("PRAGMA database_list").fetchone()[2]
         self._state: State = {}
         for kind, entity, key, stored, *stamp in connection.execute(_LATEST):
-            if kind in NOTES:
+            if kind in NOTES or kind not in KNOWN_KINDS:
                 continue
             value = seals.read(kind, entity, key, stored)
             self._state.setdefault((kind, entity), {})[key] = Stamp(value, *stamp)
@@ -182,12 +182,14 @@ class MetadataStore:
         ]
         self._write([(*row, row_sum(row)) for row in rows], now_wall_ms)
         for seq, change in enumerate(changes, batch):
-            if change.kind in NOTES:
+            if change.kind in NOTES or change.kind not in KNOWN_KINDS:
                 continue
             stamps = self._state.setdefault((change.kind.value, change.entity), {})
             stamps[change.key] = Stamp(change.new, seq, now_wall_ms, actor.name)
         self._checkpoint(now_wall_ms)
-        touched = dict.fromkeys((change.kind.value, change.entity) for change in changes)
+        touched = dict.fromkeys(
+            (change.kind.value, change.entity) for change in changes if change.kind in KNOWN_KINDS
+        )
         self.image = project(self.image, self._state, touched, batch + len(changes) - 1)
         return self.image
 

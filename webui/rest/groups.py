@@ -31,7 +31,7 @@ from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.record_json import LATEST_MOMENT
 from webui.rest.replies import no_content
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, read_schema
+from webui.rest.upstream import fresh, fresh_after, read_schema
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.tables.answers import as_json, as_json_in_steps, schema_of
 from webui.tables.json_output import utc
@@ -151,7 +151,7 @@ async def reset(call: Call) -> Reply:
     moves: list[OffsetMove] = await _applied(call, command)
     if not command.validate_only:
         call.console.live.refresh()
-    await fresh(call, Part.GROUP, group)
+    await fresh_after(call, Part.GROUP, group)
     detail = await run_in_slices(call.views.topics.group(group))
     line = reset_command(call.views.server_info().endpoint, command, moves, detail)
     return Reply({"items": await collect(map(as_json, moves)), "command": line})
@@ -233,7 +233,7 @@ async def _applied(call: Call, command: Any) -> Any:
         if error.code is not ErrorCode.NON_EMPTY_GROUP:
             raise
         refused = Problem.of(error.code, error.message)
-    await fresh(call, Part.GROUP, call.path_params["group"])
+    await fresh_after(call, Part.GROUP, call.path_params["group"])
     found = await run_in_slices(call.views.topics.group(call.path_params["group"]))
     refused.members["members"] = [
         {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from broker.common.errors import ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -219,10 +219,16 @@ async def alter_configs(call: Call) -> Reply:
         raise topic_problem(outcome.error, outcome.message, name)
     if not validate_only:
         call.console.live.refresh()
-    await fresh(call, Part.TOPICS)
-    items = [row for row in await _configs(call) if row["name"] in named]
     line = configs_command(call.views.server_info().endpoint, name, ops)
-    return Reply({"items": items, "command": line}, headers=version_header(call))
+    try:
+        await fresh(call, Part.TOPICS)
+        items = [row for row in await _configs(call) if row["name"] in named]
+        headers = version_header(call)
+    except (ApiError, Problem):
+        if validate_only or not call.views.is_gateway:
+            raise
+        items, headers = [], {}  # it is made, and cannot be read now
+    return Reply({"items": items, "command": line}, headers=headers)
 
 
 async def _configs(call: Call) -> list[dict[str, Any]]:

@@ -4,10 +4,12 @@ of it; GET and POST /gateway/drain. A broker answers them with 404.
 `fresh` is for the routes of what a broker has itself and a gateway reads from its upstream cluster.
 """
 
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from msgspec.structs import replace
 
+from broker.common.errors import ApiError
 from broker.controller.commands import DrainGateway, Role
 from broker.controller.rows.upstream import DrainRow, GatewayRow, ReadState, ShareRow, UpstreamRow
 from broker.views.console import Views
@@ -57,6 +59,12 @@ async def fresh(call: Call, part: Part, name: str = "") -> dict[str, Any]:
     """
     await call.views.readings.fresh(part, name)
     return read_state(call.views, part, name)
+
+
+async def fresh_after(call: Call, part: Part, name: str = "") -> None:
+    """As `fresh`, for what has been decided: that it cannot be read now is no reason to do it again."""
+    with suppress(ApiError):
+        await fresh(call, part, name)
 
 
 def read_state(views: Views, part: Part, name: str = "") -> dict[str, Any]:

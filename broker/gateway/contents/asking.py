@@ -28,6 +28,14 @@ CHANGES: Final = "changes"
 AT_ONCE: Final = 8
 """Requests that wait for their responses; ours."""
 
+AT_ONCE_OF_NODE: Final = 3
+"""Those of one node, and those of any node; ours. A node answers one after the other, and one that answers
+nothing leaves room for the others.
+"""
+
+OF_NODE: Final = frozenset({Reason.REFUSED, Reason.TIMEOUT})
+"""Failures that the next request to the node would wait for, too."""
+
 TIMEOUT_MS: Final = 10_000
 """How long a node may take; ours, far below what a client waits for."""
 
@@ -57,21 +65,43 @@ class Asking:
         self._may_ask = may_ask
         self._pace = Pace(rate)
         self._slots = trio.CapacityLimiter(AT_ONCE)
+        self._node_slots: dict[int | None, trio.CapacityLimiter] = {}
+        self._failed: dict[int, tuple[float, UpstreamError]] = {}
         self._timeout_ms = min(timeout_ms, TIMEOUT_MS)
 
     async def ask(
         self, node_id: int | None, message: Any, *, at_most: int | None = None, lane: str = LANE
     ) -> Any:
         """Return the response of a node, or with None of any node, in the newest version that both know, up
-        to `at_most`. Raises UpstreamError.
+        to `at_most`. Raises UpstreamError, at once if the node has failed while the request waited its turn.
         """
         if not self._may_ask():
             raise UpstreamError(Reason.NODE, "The upstream cluster has not answered, or is another one.")
-        async with self._slots:
+        asked_at = trio.current_time()
+        async with self._slots_of(node_id), self._slots:
+            self._check_answers(node_id, asked_at)
             await self._pace.turn()
-            return await self._client.request(
-                node_id, message, at_most=at_most, lane=lane, timeout_ms=self._timeout_ms
-            )
+            self._check_answers(node_id, asked_at)
+            try:
+                return await self._client.request(
+                    node_id, message, at_most=at_most, lane=lane, timeout_ms=self._timeout_ms
+                )
+            except UpstreamError as error:
+                if node_id is not None and error.reason in OF_NODE:
+                    self._failed[node_id] = trio.current_time(), error.again()
+                raise
+
+    def _slots_of(self, node_id: int | None) -> trio.CapacityLimiter:
+        slots = self._node_slots.get(node_id)
+        if slots is None:
+            slots = self._node_slots[node_id] = trio.CapacityLimiter(AT_ONCE_OF_NODE)
+        return slots
+
+    def _check_answers(self, node_id: int | None, asked_at: float) -> None:
+        """Raise UpstreamError if the node has failed since: many requests would each wait for their end."""
+        failed = None if node_id is None else self._failed.get(node_id)
+        if failed is not None and failed[0] > asked_at:
+            raise failed[1].again()
 
     async def change(
         self, node_id: int | None, message: Any, *, at_most: int | None = None, lane: str = CHANGES

@@ -130,7 +130,13 @@ async def _read_details(asking: Asking, notes: Notes, listed: Mapping[str, Liste
     found = await run_slices(_details(listed, described, positions, ends))
     for done in (places, ends):
         await run_slices(freed(done))
+    await run_slices(_freed_positions(positions))
     return found
+
+
+def _freed_positions(positions: dict[str, Positions]) -> Steps[None]:
+    while positions:
+        yield from freed(positions.popitem()[1])
 
 
 def _by_node_and_type(listed: Mapping[str, Listed]) -> Steps[dict[tuple[int, str], list[str]]]:
@@ -160,16 +166,16 @@ def _details(
     for group_id in (yield from sorted_in_steps(listed)):
         own = positions.get(group_id, {})
         offsets: list[CommittedRow] = []
-        lag = 0
-        for place in sorted(own):
-            offsets.append(_committed(*place, own[place], ends.get(place)))
-            lag += offsets[-1].lag or 0
+        lag: int | None = None  # also if no end could be read
+        for place in (yield from sorted_in_steps(own)):
+            committed = _committed(*place, own[place], ends.get(place))
+            offsets.append(committed)
+            if committed.lag is not None:
+                lag = (lag or 0) + committed.lag
             yield
         each = listed[group_id]
         state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
-        row = GroupRow(
-            group_id, state, _protocol(each), len(members), lag if offsets else None, each.group_type
-        )
+        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type)
         found[group_id] = GroupDetail(row, assignor, members, tuple(offsets), streams)
         yield
     return found

@@ -6,7 +6,9 @@ line for each change after the first.
     ["client-quota","[[\\"user\\",\\"alice\\"]]","producer_byte_rate","1000000"]
 
 `first` is the number of the commit's first row in the audit trail. Each change is kind, entity, key and new
-value, null to remove the key (broker.metadata.changes); the old value follows from the rows before. The key
+value, null to remove the key (broker.metadata.changes); the old value follows from the rows before. A kind
+that only a later version knows is kept and not applied: where that would be wrong, a later version writes
+another "version". The key
 of the record is its commit id and the number of the attempt, so compaction never removes one.
 
 `{"version":1,"begins":11}` is the first signed record of a log: signed copies of its rows up to 11 follow,
@@ -18,6 +20,7 @@ it for 13 ms.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -28,7 +31,7 @@ from broker.common.errors import ApiError, ConfigError
 from broker.common.slices import run_through
 from broker.config.table import read_value, setting_of
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import NOTES, SHADOW, Change, ChangeKind, read_pairs
+from broker.metadata.changes import KNOWN_KINDS, NOTES, SHADOW, Change, ChangeKind, read_pairs
 from broker.metadata.image import Image, Stamp, project
 from broker.quotas.client_quota_requests import validate_alteration, validate_entity
 from broker.security.scram import MECHANISMS
@@ -123,6 +126,8 @@ class _Head(msgspec.Struct):
     actor: _Actor
 
 
+_KIND: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
+
 _INVALID: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 _VERSION: Final = msgspec.json.Decoder(_Version)
@@ -174,7 +179,7 @@ def read_commit(data: bytes) -> Commit | Beginning:
         role, origin = Role[head.actor.role.upper()], ChangeOrigin(head.actor.origin)
         actor = Actor(head.actor.name, role, head.actor.address, origin)
         changes = [
-            Change(ChangeKind(kind), entity, key, new)
+            Change(ChangeKind.named(_kind(kind)), entity, key, new)
             for kind, entity, key, new in map(_CHANGE.decode, lines)
         ]
         if not changes:
@@ -192,6 +197,9 @@ def read_commit(data: bytes) -> Commit | Beginning:
 def _check(change: Change) -> None:
     """Raise an error unless the metadata store and the gateway can take the change."""
     kind, entity, key, new = change.kind, change.entity, change.key, change.new
+    if kind not in KNOWN_KINDS:
+        _bounded(entity)
+        return
     if kind not in SHARED:
         raise UnreadableCommit(f"{kind.value} is not shared")
     if kind is ChangeKind.CLIENT_QUOTA:
@@ -216,6 +224,12 @@ def _check(change: Change) -> None:
             raise UnreadableCommit("no SCRAM mechanism")
     if kind not in (ChangeKind.CONNECTION, ChangeKind.GATEWAY):
         project(Image(), {(kind.value, entity): {key: Stamp(new, 1, 0, "")}}, [(kind.value, entity)], 1)
+
+
+def _kind(name: str) -> str:
+    if not _KIND.fullmatch(name):
+        raise UnreadableCommit("no kind of change")
+    return name
 
 
 def _check_token(key: str, found: Any) -> None:

@@ -144,9 +144,11 @@ class SharedConnections:
             chosen[key] = found[key][1]
         return chosen
 
-    def line(self, key: ConnectionKey, *, may_lower: bool) -> Line:
-        """Return the line of a limit on open connections."""
+    def line(self, key: ConnectionKey, *, may_lower: bool) -> Line | None:
+        """Return the line of a limit on open connections; None if it was removed or is 0 since `measure`."""
         maximum, opened = int(self.limit(key)), self._opened(key)
+        if not 0 < maximum < INT_MAX:
+            return None
         waiting = self._waiting(key)
         held, part = max(self._held(key, maximum), opened), self._part(key, maximum)
         if may_lower:

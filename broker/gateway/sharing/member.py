@@ -96,7 +96,9 @@ class SharingMember:
         lines: dict[SharedKey, Line] = {}
         for number, (key, demand) in enumerate(demands.items()):
             if connections is not None and is_count(key):
-                lines[key] = connections.line(key, may_lower=is_received)
+                line = connections.line(key, may_lower=is_received)
+                if line is not None:
+                    lines[key] = line
             else:
                 lines[key] = self._line(key, demand, self.shares.get(key, other), is_received)
             if number % 32 == 31:

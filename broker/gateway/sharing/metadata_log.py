@@ -41,7 +41,7 @@ from broker.gateway.sharing.commits import (
 from broker.gateway.sharing.signing import Records, Refusal, RefusedRecord
 from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
 from broker.metadata.actor import Actor
-from broker.metadata.changes import AuditFilter, AuditRow, Change
+from broker.metadata.changes import KNOWN_KINDS, AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.metadata.sealing import is_secret
 from broker.network.metadata_writer import MetadataWriter
@@ -135,6 +135,7 @@ class MetadataLog:
         self._committed: Image | None = None
         self._changed: set[tuple[str, str]] = set()
         self._is_failing = False
+        self._has_unknown = False
         self._warned_ms: int | None = None
         self._records = records
         # The last row of a log that a Beginning announces, None without one, and the last row that was found
@@ -376,6 +377,7 @@ class MetadataLog:
             self._check(commit.changes)
         except ConfigError as error:
             raise LogDiverged(f"row {commit.first} of the log cannot be applied here: {error}") from error
+        self._note_unknown(commit)
         image = await self._local.commit_at(commit.changes, commit.actor, commit.time_ms)
         self._local_next = image.version + 1
         if self._pending is not None and commit.id == self._pending.id:
@@ -384,6 +386,16 @@ class MetadataLog:
         self._changed |= commit.entities
         assert self._adopt is not None
         await self._adopt(image, commit.changes, commit.actor)
+
+    def _note_unknown(self, commit: Commit) -> None:
+        """Log the first change whose kind only a later version knows."""
+        unknown = next((each.kind.value for each in commit.changes if each.kind not in KNOWN_KINDS), None)
+        if unknown is not None and not self._has_unknown:
+            self._has_unknown = True
+            logger.warning(
+                "a later version of Weir made a change that this one keeps and does not apply",
+                extra={"kind": unknown, "row": commit.first, "gateway": commit.gateway},
+            )
 
     def _check_known(self, commit: Commit) -> None:
         """Compare the last row of the local store with the log's."""

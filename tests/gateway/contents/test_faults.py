@@ -17,6 +17,7 @@ from broker.gateway.contents.topics import LISTED_AT_ONCE, TopicContents, read_t
 from broker.gateway.upstream.errors import UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
+from broker.protocol.messages.describe_groups import DescribeGroupsResponse
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -29,6 +30,12 @@ from broker.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
+)
+from broker.protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
 )
 from tests.gateway.upstream.test_client import client_of
 from tests.support.fake_upstream import FakeCluster, FakeNode, fake_cluster
@@ -157,6 +164,34 @@ async def test_a_cluster_that_answers_nothing_fails_in_time(autojump_clock: Mock
         assert trio.current_time() - begun == pytest.approx(TIMEOUT_MS / 1_000, abs=0.1)
 
 
+async def test_many_requests_to_a_frozen_node_end_with_the_first_and_hold_back_no_others(
+    autojump_clock: MockClock,
+) -> None:
+    async with asking() as (cluster, found):
+        for node in cluster.live:
+            prepare(node, [0, 1])
+        frozen, other = cluster.live
+        await found.ask(frozen.node_id, metadata_request())
+        frozen.answers_nothing = True
+        begun, ends = trio.current_time(), []
+
+        async def ask() -> None:
+            with pytest.raises(UpstreamError):
+                await found.ask(frozen.node_id, metadata_request())
+            ends.append(trio.current_time() - begun)
+
+        with trio.fail_after(3 * TIMEOUT_MS / 1_000):
+            async with trio.open_nursery() as nursery:
+                for _ in range(40):
+                    nursery.start_soon(ask)
+                await trio.sleep(1)
+                await found.ask(other.node_id, metadata_request())
+                assert trio.current_time() - begun < 2
+        assert ends == pytest.approx([TIMEOUT_MS / 1_000] * 40, abs=0.1)
+        frozen.answers_nothing = False
+        await found.ask(frozen.node_id, metadata_request())
+
+
 def metadata_request() -> MetadataRequest:
     return MetadataRequest([])
 
@@ -219,6 +254,29 @@ async def test_a_cancelled_change_waits_for_its_response(mock_clock: MockClock) 
         with trio.move_on_after(1):
             await change()
         assert len(changed) == 1
+
+
+async def test_the_lag_of_partitions_that_cannot_be_read_is_unknown_and_not_zero() -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0, 0])
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            groups=[ListedGroup("readers", "consumer", "Stable", "Classic")]
+        )
+        partitions = [OffsetFetchResponsePartitions(index, 2) for index in (0, 1)]
+        topics = [OffsetFetchResponseTopics("t0", partitions=partitions)]
+        node.answers[ApiKey.OFFSET_FETCH] = lambda _request: OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup("readers", topics)]
+        )
+        node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+        assert (await read_groups(found, Notes()))["readers"].lag == 20
+        node.answers[ApiKey.METADATA] = lambda _request: MetadataResponse(
+            topics=[MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t0")]
+        )
+        notes = Notes()
+        assert (await read_groups(found, notes))["readers"].lag is None
+        (refused,) = [each for each in notes.refused if each.api == "Metadata"]
+        assert refused.resource_name == "t0"
 
 
 async def test_groups_whose_parts_are_refused_are_listed() -> None:

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+import trio
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.controller.commands import NewTopic
 from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from broker.views.readings import Part
 from tests.gateway.contents.test_groups import commit
 from tests.gateway.contents.world import World, world
 
@@ -54,6 +57,30 @@ async def test_offsets_are_reset(tmp_path: Path, to: dict[str, object], moved: i
             "offsets reset",
             f"orders, 0: 1 to {moved}",
         )
+
+
+async def test_a_reset_that_was_made_is_answered_also_while_the_group_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for a shift again shifts twice."""
+
+    async def fail(_part: Part, _name: str = "") -> None:
+        await trio.lowlevel.checkpoint()
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+
+    async with world(tmp_path) as found:
+        await found.create(ORDERS)
+        await found.produce("orders", 0, b"a", b"b", b"c")
+        await commit(found, "readers", {0: 1})
+        with monkeypatch.context() as patch:
+            patch.setattr(found.gateway.server.contents.readings, "fresh", fail)
+            path = "groups/readers/offsets:reset"
+            (done,) = (await found.ask("POST", path, 200, {"to": {"shift": 1}}))["items"]
+            body = {"ops": [{"key": "retention.ms", "value": "5000"}]}
+            configs = await found.ask("PATCH", "topics/orders/configs", 200, body)
+        assert done["to"] == 2 and await offsets(found) == {0: 2}
+        assert configs["items"] == [] and "retention.ms=5000" in configs["command"]
+        assert (await found.get("topics/orders"))["configs"] != []
 
 
 async def test_selected_topics_and_what_does_not_exist(tmp_path: Path) -> None:

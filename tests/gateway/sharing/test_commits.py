@@ -75,7 +75,9 @@ def test_a_commit_of_a_later_version_is_not_skipped():
         TEXT.replace('"first":12', '"first":1.5').encode(),
         TEXT.replace('"role":"admin"', '"role":"root"').encode(),
         TEXT.replace('"origin":"rest"', '"origin":"door"').encode(),
-        TEXT.replace('"client-metrics"', '"nothing"').encode(),
+        TEXT.replace('"client-metrics"', '""').encode(),
+        TEXT.replace('"client-metrics"', '"No kind"').encode(),
+        TEXT.replace('"client-metrics"', f'"{"k" * 65}"').encode(),
         TEXT.replace('"ann"', "1").encode(),
         TEXT.replace('"1000000"', "1000000").encode(),
         TEXT.replace(",null]", "]").encode(),
@@ -109,6 +111,7 @@ TAKEN = {
         "SCRAM-SHA-256",
         '{"salt":"00","iterations":4096,"stored_key":"00","server_key":"00"}',
     ),
+    "a change of a kind that only a later version knows": ("k" * 64, "what", "ever", "x"),
     "a closed connection": ("connection", "c", "closed", "x"),
 }
 REFUSED = {

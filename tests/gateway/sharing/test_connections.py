@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.clock import BASE_MS
-from broker.common.slices import run_through
+from broker.common.slices import Steps, run_through
 from broker.gateway.sharing.connections import (
     MAX_BYTES,
     MAX_LINES,
@@ -11,11 +11,12 @@ from broker.gateway.sharing.connections import (
     NUMBERS,
     SharedConnections,
 )
+from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.member import SharingMember
-from broker.gateway.sharing.report import WHOLE, Line, Report, SharedKey
+from broker.gateway.sharing.report import WHOLE, Line, Report, SharedKey, read_report, write_report
 from broker.gateway.sharing.summary import MAX_NAME
 from broker.gateway.sharing.table import ShareTable, connections_of, share_of
-from broker.metrics.rate import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import PER_IP, PER_USER, USER_RATE, ConnectionQuotas, UserLimit
 from broker.quotas.shared_connections import ConnectionKey
@@ -85,6 +86,27 @@ def test_refused_connections_wait_for_three_reports_unless_there_is_room() -> No
     one.quotas.users.release("alice")
     one.report()
     assert one.report().lines[ALICE].waiting == 0
+
+
+@pytest.mark.parametrize("maximum", [0, INT_MAX])
+def test_a_limit_that_is_changed_while_a_report_is_made_is_not_in_it(
+    maximum: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit of 0 ended the gateway, and of a removed one the others could not read the report."""
+    one = One("two")
+    one.log_in(6)
+    measure = one.connections.measure
+
+    def change_after(least: int, now_ms: int) -> Steps[dict[ConnectionKey, Demand]]:
+        found = yield from measure(least, now_ms)
+        assert ALICE in found
+        one.quotas.users.set_limits(UserLimit(maximum), UserLimit())
+        return found
+
+    monkeypatch.setattr(one.connections, "measure", change_after)
+    report = run_through(one.member.report(one.now_ms + 1_000))
+    assert ALICE not in report.lines
+    assert run_through(read_report(run_through(write_report(report)))) == report
 
 
 def test_what_others_report_is_reported_too_and_left_to_them() -> None:

@@ -3,7 +3,7 @@
 import logging
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -465,6 +465,35 @@ async def test_a_commit_of_a_later_version_stops_the_follower(autojump_clock, st
     await trio.sleep(1)
     assert second.metadata.problem == "a commit has version 2, and this gateway reads 1"
     assert await first.set(ALICE, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_changes_of_a_kind_that_only_a_later_version_knows_are_kept_and_not_applied(
+    autojump_clock, start, topic, stores, tmp_path, caplog
+):
+    """The follower stopped for ever at the first change after one."""
+    caplog.set_level(logging.INFO)
+    first, second = start("a", "b")
+    await trio.sleep(1)
+    later = ChangeKind.named("later")
+    known = Change(ChangeKind.CLIENT_QUOTA, '[["user","bob"]]', RATE, "5")
+    topic.append(b"x", write_commit(Commit("x", "g", 2, 0, ANN, [Change(later, "e", "k", "v"), known])))
+    topic.append(b"y", write_commit(Commit("y", "g", 4, 0, ANN, [Change(later, "e", "k", None)])))
+    assert await first.set(ALICE, 1) is ErrorCode.NONE
+    await trio.sleep(1)
+    text = "a later version of Weir made a change that this one keeps and does not apply"
+    assert caplog.messages == [text] * 2
+    for gateway in (first, second):
+        assert gateway.metadata.problem is None
+        assert (gateway.rate(ALICE), gateway.rate(BOB)) == (1, 5)
+        rows = [(row.kind, row.entity, row.key, row.new) for row in gateway.rows()[:3:2]]
+        assert rows == [("later", "e", "k", "v"), ("later", "e", "k", None)]
+    stores[0].close()
+    with closing(MetadataStore.open(tmp_path / "0.sqlite", 0)) as store:
+        again = Gateway("a", topic, store)
+        with trio.move_on_after(1):
+            await again.metadata.run()
+        assert again.metadata.problem is None
+        assert (again.rate(ALICE), again.rate(BOB)) == (1, 5)
 
 
 async def test_all_gateways_skip_an_invalid_commit(autojump_clock, start, topic, caplog):

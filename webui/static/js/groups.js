@@ -81,7 +81,7 @@ const list = new Listing({
 });
 
 function lagCell({ lag }, td) {
-  once(td, String(lag), () => (lag === null ? h("span.quiet", { title: "No committed offsets" }, "–") : h(lag > 0 ? "b" : "span.quiet", group(lag))));
+  once(td, String(lag), () => (lag === null ? h("span.quiet", { title: "No committed offsets, or no end of a partition that can be read" }, "–") : h(lag > 0 ? "b" : "span.quiet", group(lag))));
 }
 
 async function showTotal() {
