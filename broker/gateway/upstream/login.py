@@ -138,25 +138,25 @@ class LoginRenewal:
         credentials = await self._principals.credentials(principal)
         if credentials is None or not credentials.is_same_user(before):
             raise UpstreamError(Reason.CLOSED, f"{address}: the upstream user has changed")
+        failure: UpstreamError | None = None
         try:
             with trio.fail_after(self._timeout_ms / 1_000):
                 lifetime_ms = await log_in(talk, address, credentials)
         except UpstreamError as error:
-            if error.reason is Reason.CREDENTIALS:
-                await self._refused(address, principal, credentials, error)
-            self._note(address, error)
-            raise
+            failure = error
         except trio.TooSlowError:
             text = f"{address}: the broker did not answer the login within {self._timeout_ms} ms"
-            failed = UpstreamError(Reason.TIMEOUT, text)
-            self._note(address, failed)
-            raise failed from None
+            failure = UpstreamError(Reason.TIMEOUT, text)
         except FAILURES as error:
-            failed = as_upstream_error(address, error)
-            self._note(address, failed)
-            raise failed from error
-        self._note(address, None)
-        return lifetime_ms
+            failure = as_upstream_error(address, error)
+            failure.__cause__ = error
+        if failure is None:
+            self._note(address, None)
+            return lifetime_ms
+        if failure.reason is Reason.CREDENTIALS:
+            await self._refused(address, principal, credentials, failure)
+        self._note(address, failure)
+        raise failure
 
     async def _refused(
         self, address: Address, principal: str, credentials: ClientCredentials, error: UpstreamError
