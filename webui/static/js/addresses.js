@@ -84,7 +84,7 @@ function rateCell(row, td) {
   const shown = fastest === null ? "–" : `${digits(fastest)}/s`;
   const where = elsewhere ? h("span.quiet.small.where", { title: "All gateways share the limit" }, `${digits(elsewhere)}/s elsewhere`) : null;
   const used = fastest !== null && bound ? fastest / bound : null;
-  once(td, `${shown} ${used === null ? "" : Math.round(used * 100)} ${most?.gateway}`, () => {
+  once(td, `${shown} ${used === null ? "" : Math.round(used * 100)} ${digits(elsewhere)}`, () => {
     if (used === null) return where ? h("span.two", h("span", shown), where) : h("span", { class: fastest === null ? "quiet" : "" }, shown);
     const level = used >= 1 ? "urgent" : used > 0.8 ? "watch" : "good";
     return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitText(bound)}` }, h("span", shown), bar(used, level), where);

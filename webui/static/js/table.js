@@ -99,8 +99,7 @@ export function once(td, key, make) {
   else replace(td, make());
 }
 
-/** A cell with the time of a change, and by whom. */
-/** An upstream cluster does not tell when and by whom. */
+/** A cell with the time of a change, and by whom. An upstream cluster tells neither. */
 export function changed(td, at, by, { spec = "span.two", title = at } = {}) {
   if (at === null) return void setText(td, "–");
   once(td, `${at} ${ago(at)}`, () => h(spec, { title }, h("time", { datetime: at }, ago(at)), h("span.name", `by ${by}`)));
