@@ -635,7 +635,8 @@ class ClientReceive(Receive):
         sends nothing, if it names a rack, or needs none.
         """
         assert self.rack is not None and self.upstream is not None
-        frame = bytes(data[at : at + 4 + INT.unpack_from(data, at)[0]])
+        size = INT.unpack_from(data, at)[0]
+        frame = bytes(data[at : at + 4 + size])
         changed = with_rack(frame, route.api_key, route.version, body - at, self.rack)
         if changed is None:
             return False
