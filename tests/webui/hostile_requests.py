@@ -493,6 +493,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("none", f"/api/v1/groups/{LONG}"),
     ),
     "getUpstream": (Asked("none", "/api/v1/upstream"),),
+    "listUpstreamNodeConfigs": (Asked("none", "/api/v1/upstream/nodes/1/configs"),),
     "listGateways": (Asked("none", "/api/v1/gateways"),),
     "listGatewayShares": pages("/api/v1/gateway-shares", "share"),
     "getDrain": (Asked("none", "/api/v1/gateway/drain"),),

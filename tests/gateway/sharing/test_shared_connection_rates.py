@@ -110,7 +110,8 @@ async def test_a_listeners_own_rate_and_number_hold_at_each_gateway(cluster: Gat
     for each in gateways:
         each.quotas.set_listener_limits("PLAINTEXT", Limits(connections=5, creation_rate=10))
         waits = [each.quotas.record(each.listener, each.clock.ms()) for _ in range(101)]
-        assert (waits[:100], waits[100]) == ([0] * 100, 100)
+        # A gateway's time begins within a millisecond.
+        assert waits[:100] == [0] * 100 and waits[100] in (99, 100)
         assert each.connect(5) == 5
         assert not each.quotas.has_slot(each.listener)
 
