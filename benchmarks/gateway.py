@@ -7,6 +7,9 @@ haproxy beside what `make bench` needs for Kafka.
 
 `processes` measures gateways of one, two and four processes beside HAProxy with one and two threads. The
 gateways share their limits, so that one console has the requests of each process.
+
+`--equipped` measures a gateway with what production has: quotas of a thousand clients, the load's among them,
+PROXY protocol on the listener, racks for clients that name none, and a console that somebody looks at.
 """
 
 import contextlib
@@ -16,6 +19,7 @@ import secrets
 import socket
 import statistics
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -171,6 +175,19 @@ TOLD_EVERY_S: Final = 1.2
 """The processes tell each other their counts once a second."""
 
 GATHERED_WITHIN_S: Final = 60.0
+
+LIMITED_CLIENTS: Final = 1_000
+LIMITS: Final = {"producer_byte_rate": 1e12, "consumer_byte_rate": 1e12, "request_percentage": 1e6}
+"""Limits that are counted and never reached."""
+
+EQUIPMENT: Final = (
+    "listener.name.plaintext.proxy.protocol=accept",
+    "listener.name.plaintext.proxy.protocol.trusted.addresses=127.0.0.1",
+    "gateway.client.racks=127.0.0.0/8:here",
+    "gateway.client.racks.software=weir-load",
+)
+LOOKED_AT: Final = ("topics", "groups", "transactions")
+LOOKED_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,19 +368,65 @@ def _is_open(client: socket.socket) -> bool:
         return True
 
 
+# What production has
+
+
+def ask_console(broker: Broker, path: str, body: object = None) -> Any:
+    """GET a resource of the gateway's console, or PATCH it if there is a body."""
+    headers = {
+        "Authorization": f"Bearer {os.environ['WEIR_ADMIN_TOKEN']}",
+        "Content-Type": "application/json",
+    }
+    data, method = (None, "GET") if body is None else (json.dumps(body).encode(), "PATCH")
+    url = f"http://127.0.0.1:{broker.port + 1}/api/v1/{path}"
+    asked = urllib.request.Request(url, data, headers, method=method)
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+@contextlib.contextmanager
+def equipped(gateway: Broker) -> Iterator[None]:
+    """Limit a thousand clients, and read the cluster's topics, groups and transactions once a second."""
+    clients = ["weir-load", *(f"client-{number}" for number in range(LIMITED_CLIENTS - 1))]
+    ops = [{"key": key, "value": value} for key, value in LIMITS.items()]
+    ask_console(
+        gateway,
+        "client-quotas",
+        {"entries": [{"entity": {"client-id": each}, "ops": ops} for each in clients]},
+    )
+    if ask_console(gateway, "client-quotas?limit=1")["total"] != LIMITED_CLIENTS:
+        raise SystemExit("the gateway did not take the limits")
+    ended, failures = threading.Event(), list[OSError | ValueError]()
+
+    def look() -> None:
+        try:
+            while not ended.wait(LOOKED_EVERY_S):
+                for resource in LOOKED_AT:
+                    ask_console(gateway, resource)
+        except (OSError, ValueError) as error:
+            failures.append(error)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
+    if failures:
+        raise failures[0]
+
+
 # Several processes
 
 
 def requests_of_processes(way: str, ways: Ways) -> dict[str, int]:
     """Return the requests of each process of a gateway, by its id, once they change no more."""
     node_ids = {str(10 * PROCESSES[way] + number) for number in range(PROCESSES[way])}
-    url = f"http://127.0.0.1:{ways[way].port + 1}/api/v1/gateways"
-    headers = {"Authorization": f"Bearer {os.environ['WEIR_ADMIN_TOKEN']}"}
     found: dict[str, int] = {}
     deadline = time.perf_counter() + GATHERED_WITHIN_S
     while time.perf_counter() < deadline:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
-            rows = json.loads(answer.read())["items"]
+        rows = ask_console(ways[way], "gateways")["items"]
         known, found = (
             found,
             {
@@ -396,7 +459,6 @@ def spread_of(counts: Sequence[int]) -> float:
 
 def measure_processes(checkout: Path, overrides: Sequence[str], rounds: int, seconds: float) -> list[str]:
     """Measure the gateways and HAProxy, and return the table."""
-    os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(32)
     shared = ("quota.scope=cluster", f"gateway.cluster.keys={secrets.token_urlsafe(32)}", *overrides)
     turns: dict[str, list[Turn]] = {}
     with started(PROCESS_WAYS, checkout, shared, 1) as ways:
@@ -624,6 +686,12 @@ def _keep(records: Sequence[Any]) -> None:
 )
 @click.option("--override", "overrides", multiple=True, help="KEY=VALUE for `weir gateway`. Repeatable.")
 @click.option("--haproxy-threads", default=1, show_default=True)
+@click.option(
+    "--equipped",
+    "with_equipment",
+    is_flag=True,
+    help="Set quotas, PROXY protocol and racks, and look at the console.",
+)
 def main(
     loads: Sequence[str],
     names: Sequence[str],
@@ -633,16 +701,26 @@ def main(
     checkout: Path,
     overrides: Sequence[str],
     haproxy_threads: int,
+    with_equipment: bool,
 ) -> None:
     """Measure the ways to Kafka, and print medians and ratios as Markdown."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     install_load_program()
     install_kafka()
+    os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(32)
     wanted = loads or [*ROWS, PACED.name, "idle", "processes"]
     of_ways = [each for each in wanted if each != "processes"]
     tables = (
         _measure_ways(
-            of_ways, names, rounds, seconds, connections, checkout.resolve(), overrides, haproxy_threads
+            of_ways,
+            names,
+            rounds,
+            seconds,
+            connections,
+            checkout.resolve(),
+            overrides,
+            haproxy_threads,
+            with_equipment,
         )
         if of_ways
         else []
@@ -661,18 +739,26 @@ def _measure_ways(
     checkout: Path,
     overrides: Sequence[str],
     haproxy_threads: int,
+    with_equipment: bool,
 ) -> list[list[str]]:
     """Measure the loads through the ways to Kafka. Return the tables."""
     turns: dict[str, list[Turn]] = {}
     tables: list[list[str]] = []
     quiet: list[Idle] = []
-    with started(names, checkout, overrides, haproxy_threads) as ways:
+    overrides = (*(EQUIPMENT if with_equipment else ()), *overrides)
+    with (
+        started(names, checkout, overrides, haproxy_threads) as ways,
+        equipped(ways[WEIR]) if with_equipment else contextlib.nullcontext(),
+    ):
         # First, as memory that earlier loads have freed would hide what connections take.
         if "idle" in wanted:
             quiet = [idle(name, ways[name], connections) for name in names if name != DIRECT]
             _keep(quiet)
         for name in [each for each in wanted if each in ROWS]:
-            turns[name] = turns_of(ROWS[name].load, names, ways, rounds, seconds)
+            load = ROWS[name].load
+            if with_equipment:
+                load = replace(load, options=(*load.options, "--named"))
+            turns[name] = turns_of(load, names, ways, rounds, seconds)
             _keep(turns[name])
             _say(f"{name}: {_ratio(ratio(turns[name], lambda each: each.rate, names[-1], names[0]))}")
         if turns:

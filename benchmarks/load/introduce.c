@@ -27,7 +27,12 @@ struct verdict introduce(const struct load *load, struct client *client, struct 
     struct frame request = {0};
     struct verdict verdict = {0};
     uint8_t response[ROOM];
-    if (load->session) {
+    if (load->named) {
+        encode_name(&request, client);
+        if (exchange(transport, &request, response) == 0)
+            verdict = (struct verdict){.fault = "ApiVersions is not answered"};
+    }
+    if (load->session && verdict.fault == NULL) {
         encode_topic_query(&request, load, client);
         verdict = judge_topic_query(client, response, exchange(transport, &request, response));
     }

@@ -7,7 +7,7 @@
 #include "load.h"
 #include "transport.h"
 
-/* Asks for the topic id if the load has sessions, and for a producer id if it is idempotent. Blocks. */
+/* Names the software if the load is named. Asks for the topic id if the load has sessions, and for a producer id if it is idempotent. Blocks. */
 struct verdict introduce(const struct load *load, struct client *client, struct transport *transport);
 
 #endif

@@ -18,6 +18,7 @@ struct load {
     int acks;           /* produce: 1 or -1 */
     bool idempotent;    /* produce: each connection has a producer id, and a sequence in each partition */
     bool vary;          /* produce: batches of record_bytes / 2 to record_bytes * 3 / 2, another one each time */
+    bool named;         /* each connection sends ApiVersions first, with the software's name and version (KIP-511) */
     bool session;       /* fetch: a fetch session for each connection (KIP-227), and topic ids (KIP-516) */
     int records;        /* produce, fetch: records of one batch */
     int record_bytes;   /* produce, fetch: bytes of one record's value */

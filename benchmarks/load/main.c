@@ -15,7 +15,7 @@
 
 static const char USAGE[] =
     "usage: load (api_versions|metadata|produce|fetch) --port N [--host A.B.C.D] [--topic NAME] [--partitions N]\n"
-    "            [--connections N] [--acks 1|-1] [--idempotent] [--vary] [--session] [--tls] [--records N] [--record-bytes N]\n"
+    "            [--connections N] [--acks 1|-1] [--idempotent] [--vary] [--session] [--named] [--tls] [--records N] [--record-bytes N]\n"
     "            [--fetch-bytes N] [--batches N] [--max-bytes N] [--seconds S] [--warm-up S] [--rate N]\n";
 
 static const char *const ASKS[] = {"api_versions", "metadata", "produce", "fetch"};
@@ -53,6 +53,7 @@ static struct load parse(int argc, char **argv)
         {"batches", 1, NULL, 'n'},     {"max-bytes", 1, NULL, 'm'},    {"seconds", 1, NULL, 's'},
         {"warm-up", 1, NULL, 'w'},     {"rate", 1, NULL, 'R'},        {"idempotent", 0, NULL, 'i'},
         {"vary", 0, NULL, 'v'},        {"session", 0, NULL, 'S'},     {"tls", 0, NULL, 'T'},
+        {"named", 0, NULL, 'N'},
         {NULL, 0, NULL, 0},
     };
     struct load load = {
@@ -80,6 +81,7 @@ static struct load parse(int argc, char **argv)
         case 'v': load.vary = true; break;
         case 'S': load.session = true; break;
         case 'T': load.tls = true; break;
+        case 'N': load.named = true; break;
         default: refuse("unknown option");
         }
     }

@@ -130,6 +130,12 @@ void encode_request(struct frame *frame, const struct load *load, struct client 
     finish(frame, client);
 }
 
+void encode_name(struct frame *frame, struct client *client)
+{
+    encode_api_versions(frame);
+    finish(frame, client);
+}
+
 void encode_topic_query(struct frame *frame, const struct load *load, struct client *client)
 {
     encode_metadata(frame, load);

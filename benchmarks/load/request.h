@@ -11,6 +11,7 @@
 void encode_request(struct frame *frame, const struct load *load, struct client *client,
                     const struct batches *batches);
 
+void encode_name(struct frame *frame, struct client *client);
 void encode_topic_query(struct frame *frame, const struct load *load, struct client *client);
 void encode_init_producer_id(struct frame *frame, struct client *client);
 

@@ -103,7 +103,7 @@ ONE_TOPIC: Final = 2
 """How the array of topics of a flexible request with one topic begins."""
 
 NOTED_BYTES: Final = 256
-"""The largest ApiVersions request whose repetition is recognized; ours."""
+"""The largest request whose repetition is recognized; ours."""
 
 
 class ClientReceive(Receive):
@@ -250,11 +250,13 @@ class ClientReceive(Receive):
                 channel.bytes_in += count  # of what the client has sent
                 count = self._name_rack(self.rack, route, usual.size - 4, count)
                 channel.bytes_in -= count
-        elif treatment is WHOLE and (
+        elif (treatment is WHOLE or treatment is LOCALLY) and (
             route is not self._noted_route
             or len(self._noted) != count - 12
             or not forwarder.buffer.startswith(self._noted, 12)
         ):
+            if treatment is LOCALLY:
+                return self._forward(scratch, count)
             self._observe(request, count)
         in_flight = channel.in_flight
         in_flight.append(request)
@@ -563,6 +565,8 @@ class ClientReceive(Receive):
                     if treatment is WHOLE:
                         self._noted_route = None
                         forwarder.processor.observe(request, data[at + 4 : frame_end])
+                    elif route.repeats and size <= NOTED_BYTES:
+                        self._noted, self._noted_route = bytes(data[at + 12 : frame_end]), route
                     in_flight.append(request)
                 channel.client_id = client_id
                 channel.requests += 1

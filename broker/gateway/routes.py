@@ -43,6 +43,10 @@ AnswersVersion = Callable[[int], Answers | None]
 SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 BEFORE_LOGIN: Final = (ApiKey.API_VERSIONS, *SASL)
 
+JUDGED_BY_ROLE: Final = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR)
+"""Whether the gateway answers one of these depends on nothing but the request and its client's role, which no
+setting changes during a run.
+"""
 
 FETCH_TOPICS_AT: Final = {13: 22, 14: 22, 15: 18}
 """Where the topics of a Fetch without tags begin, behind the first three bytes of its body, by version."""
@@ -87,7 +91,8 @@ class ForwardRoute:
     Produce or Fetch that is refused is answered if it has up to `max_refused` bytes: 0 in a version that the
     codec does not know. A request is a usual one if the number in the four bytes behind its client id is
     between `usual_above` and `usual_below`; see `client_receive`. One that `takes_rack` can name a
-    rack. `last` is the response that was rewritten last.
+    rack. With `repeats`, an equal request of the same connection is forwarded too.
+    `last` is the response that was rewritten last.
     """
 
     def __init__(
@@ -119,6 +124,7 @@ class ForwardRoute:
             or internal_marks(api_key, version) is not None
         )
         self.answers = answers
+        self.repeats = answers is not None and api_key in JUDGED_BY_ROLE
         self.refuses_replicas = refuses_replicas
         self.throttle_at: int | None = throttle_offset(api_key, version)
         self.topics_at = FETCH_TOPICS_AT.get(version, 0) if treatment is Treatment.FETCH else 0
@@ -130,6 +136,8 @@ class ForwardRoute:
         self.takes_rack = has_racks and takes_rack(api_key, version)
         if self.takes_rack and api_key in HEARTBEATS:
             self.usual_above, self.usual_below = NEVER_USUAL
+        if self.repeats:
+            self.usual_above, self.usual_below = ALWAYS_USUAL
         self.use(metrics)
 
     def use(self, metrics: RequestMetrics) -> None:
@@ -323,6 +331,7 @@ class ForwardRoutes:
 
 
 NEVER_USUAL: Final = 0, 0
+ALWAYS_USUAL: Final = -1, 1 << 32
 
 _CONSUMERS: Final = 0x7FFF_FFFF, 1 << 32
 _CONSUMERS_FLEXIBLE: Final = 0x007F_FFFF, 1 << 24
@@ -339,7 +348,7 @@ def _usual_starts(treatment: Treatment, version: int, *, flexible: bool) -> tupl
     if treatment is Treatment.LOCAL:
         return NEVER_USUAL
     if treatment is not Treatment.PRODUCE:
-        return -1, 1 << 32
+        return ALWAYS_USUAL
     if version < TRANSACTIONAL_FROM:
         return 0xFFFF, 1 << 32
     return (0, 1 << 16) if flexible else (0xFFFF << 16, 1 << 32)

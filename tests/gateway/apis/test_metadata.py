@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -13,8 +14,11 @@ from broker.common.errors import ErrorCode
 from broker.controller.topics import ONLY_BY_WEIR
 from broker.gateway.apis import metadata
 from broker.gateway.apis.asking import Addresses, forward_readdressed
+from broker.gateway.channel import GatewayChannel
+from broker.gateway.client_receive import NOTED_BYTES
 from broker.gateway.forwarder import SMALL_BYTES
 from broker.metadata.actor import Role
+from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -42,6 +46,10 @@ async def both(tmp_path: Path, role: str, authentication: str = "gateway") -> As
 
 def ask_for(*names: str, create: bool = True) -> MetadataRequest:
     return MetadataRequest([MetadataRequestTopic(name=name) for name in names], create)
+
+
+def encoded(message: MetadataRequest) -> Any:
+    return codec.encode_request(ApiKey.METADATA, 9)(message, 1, "")
 
 
 def topics_of(broker: RunningBroker) -> set[str]:
@@ -118,6 +126,54 @@ async def test_a_request_that_creates_nothing_is_forwarded_as_it_is(tmp_path: Pa
         assert [each.error_code for each in reply.topics] == [UNKNOWN, UNKNOWN]
         metrics = gateway.server.socket_server.metrics.of("Metadata", 9)
         assert sum(metrics.remote) == 1
+        assert topics_of(broker) == set()
+
+
+def remembered_of(gateway: RunningGateway) -> int | None:
+    """The API key of the request that the only connection need not look into again."""
+    (channel,) = gateway.server.socket_server.channels()
+    assert isinstance(channel, GatewayChannel)
+    route = channel.client._noted_route
+    return None if route is None else route.api_key
+
+
+async def test_an_equal_request_is_looked_into_once(tmp_path: Path) -> None:
+    async with both(tmp_path, "viewer") as (broker, gateway, client):
+        await (await broker.connect()).ask(ask_for("events"), 9)
+        names = ["events", "events", "missing", "events"]
+        for name in names:
+            reply = await client.ask(ask_for(name, create=False), 9)
+            assert [each.name for each in reply.topics] == [name]
+            assert remembered_of(gateway) == ApiKey.METADATA
+        # It differs in its last byte but one, and is the gateway's; the one before that is forwarded again.
+        for create in (True, False, True):
+            (topic,) = (await client.ask(ask_for("missing", create=create), 9)).topics
+            assert topic.error_code == UNKNOWN
+            reply = await client.ask(ask_for("events", create=False), 9)
+            assert [(each.name, each.error_code) for each in reply.topics] == [("events", 0)]
+        assert topics_of(broker) == {"events"}
+
+
+@pytest.mark.parametrize(("size", "is_remembered"), [(255, True), (256, True), (257, False)])
+async def test_only_a_small_request_is_remembered(tmp_path: Path, size: int, is_remembered: bool) -> None:
+    assert NOTED_BYTES == 256
+    async with both(tmp_path, "viewer") as (_, gateway, client):
+        client.client_id = ""
+        sizes = [len(b"".join(encoded(ask_for("x" * length, create=False)))) - 4 for length in (200, 201)]
+        assert sizes[1] == sizes[0] + 1
+        name = "x" * (200 + size - sizes[0])
+        for _ in range(3):
+            (topic,) = (await client.ask(ask_for(name, create=False), 9)).topics
+            assert topic.error_code == UNKNOWN
+        assert (remembered_of(gateway) == ApiKey.METADATA) is is_remembered
+
+
+async def test_a_request_of_weir_is_never_remembered(tmp_path: Path) -> None:
+    async with both(tmp_path, "admin") as (broker, gateway, client):
+        for _ in range(3):
+            (topic,) = (await client.ask(ask_for(OURS), 9)).topics
+            assert topic.error_code == UNKNOWN
+            assert remembered_of(gateway) != ApiKey.METADATA
         assert topics_of(broker) == set()
 
 
