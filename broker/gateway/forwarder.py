@@ -113,9 +113,10 @@ class Forwarder:
         now_ms = now // 1_000_000 + self.clock.base_ms
         self._throttle(request, record_fetch(quotas, request, size, now_ms, is_slow=False))
 
-    def charge_request(self, request: ForwardedRequest, quotas: ChannelQuotas, now: int) -> None:
+    def charge_request(self, request: ForwardedRequest, quotas: ChannelQuotas, now: int) -> int:
         """Charge the thread's time that the connection has taken since it was last charged, and throttle the
-        connection if it exceeds its request quota. Call only if `request_quota_active`.
+        connection if it exceeds its request quota. Return the request's throttle time in ms. Call only if
+        `request_quota_active`.
         """
         channel = request.channel
         spent, channel.network_ns = channel.network_ns, 0
@@ -123,6 +124,7 @@ class Forwarder:
         now_ms = now // 1_000_000 + self.clock.base_ms
         throttle = quotas.request.record_handled(channel.principal, request.client_id, spent, now_ms)
         self._throttle(request, throttle)
+        return request.throttle_ms
 
     def _throttle(self, request: ForwardedRequest, throttle: Throttle | None) -> None:
         if throttle is not None:

@@ -189,7 +189,6 @@ class UpstreamReceive:
             size != count - 4
             or request.correlation_id != correlation_id
             or request.throttle_ms
-            or forwarder.request_quota_active
             or (route.treatment is FETCH and forwarder.quotas.fetch_active)
         ):
             self._pass_on(scratch, count, now)
@@ -207,6 +206,9 @@ class UpstreamReceive:
                 self._pass_on(scratch, count, now)
                 return
             data = known
+            count = len(data)
+        if forwarder.request_quota_active and forwarder.charge_request(request, channel.quotas, now):
+            data = _raised(request, data)
             count = len(data)
         in_flight.popleft()
         route.record(request, now, count)
@@ -387,7 +389,9 @@ class UpstreamReceive:
                     forwarder.charge_fetch(request, channel.quotas, size, now)
                 if forwarder.request_quota_active:
                     forwarder.charge_request(request, channel.quotas, now)
-                if request.throttle_ms:
+                # A throttle time at the end of a response that has not arrived whole is not raised: the
+                # connection is muted all the same.
+                if request.throttle_ms and (frame_end <= end or (route.throttle_at or 0) >= 0):
                     head_of = data[at + 4 : min(frame_end, end)]
                     raise_throttle_time(head_of, route.api_key, route.version, request.throttle_ms)
                 if frame_end > end:
@@ -494,11 +498,7 @@ class UpstreamReceive:
         if forwarder.request_quota_active:
             forwarder.charge_request(request, self.channel.quotas, now)
         if request.throttle_ms:
-            raised = bytearray(response)
-            again = raise_throttle_time(
-                memoryview(raised)[4:], route.api_key, route.version, request.throttle_ms
-            )
-            response = bytes(raised) if again is None else again
+            response = _raised(request, response)
         route.record(request, now, len(response))
         return response
 
@@ -664,6 +664,13 @@ class UpstreamReceive:
         if interest != self._interest and self.fd >= 0 and not self.loss:
             self._forwarder.selector.rewatch(self.fd, interest)
             self._interest = interest
+
+
+def _raised(request: ForwardedRequest, response: Readable) -> bytes:
+    """Return a response, with its size, with the throttle time of its request, unless its own is longer."""
+    route, raised = request.route, bytearray(response)
+    again = raise_throttle_time(memoryview(raised)[4:], route.api_key, route.version, request.throttle_ms)
+    return bytes(raised) if again is None else again
 
 
 def loss_of(error: OSError | EndOfStream) -> str:

@@ -26,6 +26,7 @@ from broker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from broker.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from broker.quotas.entity import Entity
 from tests.gateway.test_forwarding import FETCH_VERSION, both, fetch
 from tests.support.fake_upstream import fake_cluster
@@ -235,11 +236,14 @@ async def test_a_large_produce_is_answered_before_its_throttle_ends(
         assert trio.current_time() == began
 
 
+@pytest.mark.parametrize("known", range(3))
 @pytest.mark.parametrize(("spent_ms", "throttle_ms"), [(99, 0), (100, 0), (101, 100), (110, 1_000)])
 async def test_a_rewritten_response_is_charged_by_itself(
-    tmp_path: Path, mock_clock: MockClock, spent_ms: int, throttle_ms: int
+    tmp_path: Path, mock_clock: MockClock, spent_ms: int, throttle_ms: int, known: int
 ) -> None:
-    """A limit of 1 % is 100 ms of the quota's window of 10 s; 110 ms are repaid after one more second."""
+    """A limit of 1 % is 100 ms of the quota's window of 10 s; 110 ms are repaid after one more second. What
+    the response was rewritten to is remembered: the throttle time is no part of that.
+    """
     async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
         (node,) = cluster.live
         rule = QuotaAlteration((("client-id", GREEDY),), (QuotaOp("request_percentage", 1.0),))
@@ -249,12 +253,17 @@ async def test_a_rewritten_response_is_charged_by_itself(
         (channel,) = gateway.server.socket_server.channels()
 
         def answer(_request: Any) -> FindCoordinatorResponse:
-            channel.network_ns = spent_ms * 1_000_000  # the time of the thread that the client has taken
+            channel.network_ns = spent_ns  # the time of the thread that the client has taken
             return FindCoordinatorResponse(coordinators=[Coordinator("group", 0, "upstream", 9092)])
 
         node.answers[ApiKey.FIND_COORDINATOR] = answer
+        asked = FindCoordinatorRequest(coordinator_keys=["group"])
+        spent_ns = 0
+        for _ in range(known):
+            assert (await greedy.ask(asked, 4)).throttle_time_ms == 0
+        spent_ns = spent_ms * 1_000_000
         charged = channel.request_ns
-        found = await greedy.ask(FindCoordinatorRequest(coordinator_keys=["group"]), 4)
+        found = await greedy.ask(asked, 4)
         assert found.coordinators[0].port == gateway.first_port
         assert found.throttle_time_ms == throttle_ms
         assert channel.request_ns - charged == spent_ms * 1_000_000
@@ -262,3 +271,30 @@ async def test_a_rewritten_response_is_charged_by_itself(
         mock_clock.jump(throttle_ms / 1_000)
         await settled()
         assert not channel.flags & THROTTLED
+
+
+@pytest.mark.parametrize("version", [8, 9])
+async def test_a_response_in_parts_with_its_throttle_time_at_the_end_is_passed_on_as_it_is(
+    tmp_path: Path, mock_clock: MockClock, version: int
+) -> None:
+    """A Produce for 5,000 partitions is charged when the beginning of its response arrives; it is muted."""
+    async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        (node,) = cluster.live
+        rule = QuotaAlteration((("client-id", GREEDY),), (QuotaOp("request_percentage", 1.0),))
+        await gateway.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        greedy = await gateway.connect(GREEDY)
+        await greedy.ask(ApiVersionsRequest("suite", "1"), 4)
+        (channel,) = gateway.server.socket_server.channels()
+        partitions = [PartitionProduceResponse(index, 0, 7 * index) for index in range(5_000)]
+        made = ProduceResponse([TopicProduceResponse(name="events", partition_responses=partitions)])
+
+        def answer(_request: Any) -> ProduceResponse:
+            channel.network_ns = 110_000_000
+            return made
+
+        node.answers[ApiKey.PRODUCE] = answer
+        answered = await greedy.ask(produce_request(batch_of(b"x")), version)
+        offsets = [each.base_offset for each in answered.responses[0].partition_responses]
+        assert offsets == [7 * index for index in range(5_000)]
+        assert answered.throttle_time_ms == 0
+        assert channel.flags & THROTTLED
