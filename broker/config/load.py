@@ -1,8 +1,9 @@
 """Builds the configuration sections from the file, the command line and the environment.
 
 broker.__main__ calls `load` once; broker.server.broker rebuilds the sections when a dynamic key changes. The
-command line wins over the file. An unknown key is a warning, because Kafka's files contain many. An invalid
-value stops the start with ConfigError, which names the key, the value and what is allowed.
+command line wins over the environment, and that over the file. An unknown key is a warning, because Kafka's
+files contain many. An invalid value stops the start with ConfigError, which names the key, the value and what
+is allowed.
 
 `parse` reads `server.properties` by the rules of java.util.Properties.load, with line numbers, from text that
 is decoded as UTF-8 where Java's loader expects Latin-1.
@@ -17,14 +18,15 @@ from typing import Any, Final
 from broker.common.errors import ConfigError
 from broker.common.principal import ANONYMOUS, Principal
 from broker.common.slices import Steps, run_through
+from broker.config import environment
 from broker.config.listeners import SecurityProtocol
-from broker.config.sections.gateway import GatewayConfig
 from broker.config.sections.network import NO_PROXY
 from broker.config.sections.security import JWKS_URL, OAUTHBEARER
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, BrokerConfig, setting_of
 from broker.config.unknown_keys import hint, why_without_effect
 
+OVERRIDE: Final = "--override"
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
@@ -56,21 +58,14 @@ def parse(text: str) -> list[Property]:
     return found
 
 
-_TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
-_TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
-_CLUSTER_KEYS: Final = "WEIR_CLUSTER_KEYS"
-_CLUSTER_KEYS_FILE: Final = "WEIR_CLUSTER_KEYS_FILE"
-_MIN_TOKEN: Final = 16
-
-
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """The configuration of one start.
 
-    `static` holds the text of every key set in the file or on the command line, `unknown` that of unknown
-    keys. `warnings` are sentences for the log. `forget` lists keys whose dynamic settings the start deletes.
-    `rebuild_metadata` creates topics for partitions that the metadata does not list. `places` maps each key
-    of `static` to its line in the file; empty for the command line.
+    `static` holds the text of every key set in the file, the environment or on the command line, `unknown`
+    that of unknown keys. `warnings` are sentences for the log. `forget` lists keys whose dynamic settings the
+    start deletes. `rebuild_metadata` creates topics for partitions that the metadata does not list. `places`
+    maps each key of `static` to its line in the file, or its variable; empty for the command line.
     """
 
     static: Mapping[str, str]
@@ -102,28 +97,28 @@ class Configuration:
 
 def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]) -> Configuration:
     """Load the configuration; `overrides` are `key=value`. Raises ConfigError, and OSError for the file."""
-    properties = _read_file(path) if path is not None else []
-    properties += [_read_override(text) for text in overrides]
+    entries = [(_place(path, each.line), each.key, each.value) for each in _read_file(path)] if path else []
+    entries += [(f"the variable {name}", key, value) for name, key, value in environment.settings(environ)]
+    entries += [(OVERRIDE, *_read_override(text)) for text in overrides]
     static: dict[str, str] = {}
     unknown: dict[str, str] = {}
     places: list[tuple[str, str]] = []
     set_at: dict[str, str] = {}
     inert: list[str] = []
-    for entry in properties:
-        place = _place(path, entry.line) if path is not None and entry.line else "--override"
-        known = setting_of(entry.key)
+    for place, key, value in entries:
+        known = setting_of(key)
         if known is not None:
-            static[entry.key] = entry.value
-            set_at[entry.key] = place if entry.line else ""
+            static[key] = value
+            set_at[key] = "" if place == OVERRIDE else place
             if known.inert:
-                inert.append(f"{place}: {entry.key} has no effect: {known.inert}")
+                inert.append(f"{place}: {key} has no effect: {known.inert}")
         else:
-            unknown[entry.key] = entry.value
-            reason = why_without_effect(entry.key)
+            unknown[key] = value
+            reason = why_without_effect(key)
             if reason is None:
-                places.append((place, entry.key))
+                places.append((place, key))
             else:
-                inert.append(f"{place}: {entry.key} has no effect: {reason}")
+                inert.append(f"{place}: {key} has no effect: {reason}")
     callback = static.get("client.quota.callback.class", "").strip()
     fate = "only the quota callback receives it" if callback else "it is ignored"
     warnings = [f"{place}: unknown key {key}; {fate}{hint(key)}" for place, key in places]
@@ -131,14 +126,14 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
         config = build_config(static)
     except ConfigError as error:
         raise error.located(place_of(error.key, set_at), (*warnings, *inert)) from error
-    token = _admin_token(environ)
-    if token is not None and len(token) < _MIN_TOKEN:
-        source = f"the token in {_TOKEN_FILE}" if environ.get(_TOKEN_FILE) else _TOKEN
-        warnings.append(f"{source} has fewer than {_MIN_TOKEN} characters and can be guessed")
+    token = environment.admin_token(environ)
+    weak = environment.weak_token(token, environ)
+    if weak:
+        warnings.append(weak)
     config = replace(
         config,
         security=replace(config.security, admin_token=token),
-        gateway=_with_cluster_keys(config.gateway, environ),
+        gateway=environment.with_cluster_keys(config.gateway, environ),
     )
     return Configuration(
         static, config, (*warnings, *inert, *_listener_warnings(config)), unknown=unknown, places=set_at
@@ -258,44 +253,11 @@ def _place(path: Path, line: int) -> str:
     return f"{path} line {line}"
 
 
-def _read_override(text: str) -> Property:
+def _read_override(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise ConfigError("--override", text, "key=value")
-    return Property(key.strip(), value, 0)
-
-
-def _with_cluster_keys(config: GatewayConfig, environ: Mapping[str, str]) -> GatewayConfig:
-    """Return the section with the keys of the environment, which the file's win over."""
-    keys, file = environ.get(_CLUSTER_KEYS, ""), environ.get(_CLUSTER_KEYS_FILE, "")
-    if keys and file:
-        raise ConfigError(
-            _CLUSTER_KEYS_FILE, file, f"set either {_CLUSTER_KEYS_FILE} or {_CLUSTER_KEYS}, not both"
-        )
-    if config.cluster_keys or config.cluster_keys_location:
-        return config
-    return replace(config, cluster_keys=keys, cluster_keys_location=file)
-
-
-def _admin_token(environ: Mapping[str, str]) -> str | None:
-    token, file = environ.get(_TOKEN), environ.get(_TOKEN_FILE)
-    if token and file:
-        raise ConfigError(_TOKEN_FILE, file, f"set either {_TOKEN_FILE} or {_TOKEN}, not both")
-    if file:
-        try:
-            token = Path(file).read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(_TOKEN_FILE, file, "a readable file of ASCII text") from error
-        if not token:
-            raise ConfigError(_TOKEN_FILE, file, "the file contains no token")
-    if not token:
-        return None
-    # Clients send it in an Authorization header.
-    if not (token.isascii() and token.isprintable()) or " " in token or len(token) > 512:
-        raise ConfigError(
-            _TOKEN_FILE if file else _TOKEN, "(hidden)", "at most 512 printable ASCII characters, no spaces"
-        )
-    return token
+    return key.strip(), value
 
 
 def _has_balancer(config: BrokerConfig, listener: str) -> bool:

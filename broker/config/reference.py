@@ -50,8 +50,9 @@ _HEAD: Final = """\
 Generated from `broker/config/sections` by `python -m broker.config.reference`; do not edit it by hand.
 
 `weir serve server.properties --override key=value` reads the file by Java's rules (comments with `#` or `!`,
-a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as UTF-8; the command line wins.
-The keys are Kafka's where Kafka has them; *ours* marks the others.
+a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as UTF-8. The command line wins
+over the environment, and that over the file. The keys are Kafka's where Kafka has them; *ours* marks the
+others.
 
 | a key or value | effect |
 | --- | --- |
@@ -63,13 +64,17 @@ The keys are Kafka's where Kafka has them; *ours* marks the others.
 A *dynamic* key can change while the broker runs, with `kafka-configs.sh --alter --entity-type brokers` or any
 other client's IncrementalAlterConfigs: for one broker (`--entity-name 1`), or for all (`--entity-default`)
 unless it is *dynamic for one broker*. A value for one broker wins over a value for all, which wins over the
-file and the command line; it survives restarts until it is deleted.
+file, the environment and the command line; it survives restarts until it is deleted.
 [operations.md](operations.md#while-it-runs) says more.
 
 To set a key for one listener, prefix it with `listener.name.<name>.`, with the listener's name in lower case;
 it wins over the common key. If a key has two spellings, the first one wins.
 
-Environment: `WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
+In the environment, a key is written as Kafka's container image has it, behind `WEIR_`: in upper case, `_` for
+a period, `__` for an underscore, `___` for a hyphen. `WEIR_NUM_PARTITIONS=3` is `num.partitions=3`.
+A variable without a text is not set; one that is no key is ignored, with a warning if it resembles one.
+
+`WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
 that contains it. Without either, the first start makes a token and prints it at a terminal.
 `WEIR_CLUSTER_KEYS` and `WEIR_CLUSTER_KEYS_FILE` stand for `gateway.cluster.keys` and
 `gateway.cluster.keys.location` where neither is set.
