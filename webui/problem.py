@@ -12,6 +12,22 @@ from broker.controller.commands import EntryOutcome
 from webui.problem_types import ProblemType, type_of
 from webui.schema import Number, Record, Schema, Text
 
+MOVING: Final = (
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ErrorCode.LISTENER_NOT_FOUND,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+)
+"""Errors of the upstream cluster of a gateway while partitions, coordinators or the controller move."""
+
 STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.NONE: 200,
     ErrorCode.INVALID_REQUEST: 400,
@@ -28,6 +44,8 @@ STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.UNACCEPTABLE_CREDENTIAL: 400,
     ErrorCode.UNSUPPORTED_SASL_MECHANISM: 400,
     ErrorCode.INVALID_TIMESTAMP: 400,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: 400,
+    ErrorCode.RECORD_LIST_TOO_LARGE: 400,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: 403,
@@ -49,6 +67,9 @@ STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.UNKNOWN_MEMBER_ID: 409,
     ErrorCode.INVALID_TXN_STATE: 409,
     ErrorCode.CONCURRENT_TRANSACTIONS: 409,
+    ErrorCode.REASSIGNMENT_IN_PROGRESS: 409,
+    ErrorCode.REBALANCE_IN_PROGRESS: 409,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: 409,
     ErrorCode.INVALID_UPDATE_VERSION: 412,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: 429,
     ErrorCode.KAFKA_STORAGE_ERROR: 503,
@@ -56,6 +77,7 @@ STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.REQUEST_TIMED_OUT: 503,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: 503,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: 503,
+    **dict.fromkeys(MOVING, 503),
 }
 
 PROBLEM_TYPE: Final = "application/problem+json"

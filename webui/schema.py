@@ -46,10 +46,7 @@ class Text(msgspec.Struct, frozen=True):
             raise Invalid(where, f"must be one of {', '.join(self.choices)}")
         if not self.min_length <= len(value) <= self.max_length:
             raise Invalid(where, f"must have {self.min_length} to {self.max_length} characters")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Invalid(where, "must not hold a lone surrogate") from None
+        _check_characters(value, where)
         return value
 
     def describe(self) -> dict[str, Any]:
@@ -202,6 +199,8 @@ class Names(msgspec.Struct, frozen=True):
     def check(self, value: object, where: str = "") -> dict[str, Any]:
         if not isinstance(value, dict):
             raise Invalid(where, "must be an object")
+        for name in value:
+            _check_characters(name, where)
         return {name: self.values.check(item, f"{where}/{_pointer(name)}") for name, item in value.items()}
 
     def describe(self) -> dict[str, Any]:
@@ -236,6 +235,14 @@ class Maybe(msgspec.Struct, frozen=True):
 
     def describe(self) -> dict[str, Any]:
         return {"anyOf": [self.schema.describe(), {"type": "null"}]}
+
+
+def _check_characters(text: str, where: str) -> None:
+    """Raises Invalid for what no message can carry."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid(where, "must not hold a lone surrogate") from None
 
 
 def _pointer(name: object) -> str:

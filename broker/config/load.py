@@ -41,7 +41,7 @@ class Property:
 
 def parse(text: str) -> list[Property]:
     """Return all assignments in order; for repeated keys, the last one counts. Raises ConfigError for a bad
-    `\\u` escape.
+    `\\u` escape, and for half of a pair of them: no text on the wire can have that.
     """
     import javaproperties  # a start without a file does not need it
 
@@ -50,12 +50,23 @@ def parse(text: str) -> list[Property]:
     try:
         for element in javaproperties.parse(text):
             if isinstance(element, javaproperties.KeyValue):
+                _check_characters(element.key + element.value, line)
                 found.append(Property(element.key, element.value, line))
             line += len(_LINE_END.findall(element.source))
     except javaproperties.InvalidUEscapeError as error:
         allowed = "four hexadecimal digits after \\u"
         raise ConfigError("\\u", error.escape, allowed, f"line {line}") from error
     return found
+
+
+def _check_characters(text: str, line: int) -> None:
+    """Raises ConfigError for a surrogate without its other half."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        escape = f"\\u{ord(text[error.start]):04x}"
+        allowed = "a character, or both surrogates of one"
+        raise ConfigError("\\u", escape, allowed, f"line {line}") from error
 
 
 @dataclass(frozen=True, slots=True)

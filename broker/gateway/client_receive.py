@@ -206,6 +206,7 @@ class ClientReceive(Receive):
             return self._forward(scratch, begin + count)
         size, head, correlation_id, id_bytes, start = usual.unpack(scratch)
         forwarder, channel, upstream = self._forwarder, self.channel, self.upstream
+        session = channel.session
         route = self._usual_route
         if route is None or route.head != head:
             route = self._usual_route = self._routes.get(head)
@@ -217,6 +218,7 @@ class ClientReceive(Receive):
             or not route.usual_above < start < route.usual_below
             or upstream is None
             or not channel.authenticated
+            or (session is not None and (session.renewing or session.is_over(forwarder.selector.now_ms)))
         ):
             return self._forward(scratch, count)
         selector, treatment, client_id = forwarder.selector, route.treatment, usual.client_id
@@ -496,6 +498,8 @@ class ClientReceive(Receive):
                         self._send(data, first, at)
                         first = at
                         return self._begin_local(data, at, end)
+                if channel.session is not None and forwarder.processor.ends_session(channel, route.api_key):
+                    return None
                 if upstream is None:
                     channel.set_upstream(UpstreamState.CONNECTING)
                     forwarder.processor.open_upstream(channel)

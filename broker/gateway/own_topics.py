@@ -80,7 +80,7 @@ class OwnTopics:
     """`ids` are those of all topics `__weir_*` that exist, `secret_ids` those of `SECRET`. `refused_ids` is
     what the first topic id of a usual Fetch must not begin with.
 
-    Until the cluster has been asked, requests with ids are refused if `waits`.
+    Until the cluster has been asked, requests with ids are refused if `waits`, by closing their connections.
     """
 
     def __init__(self, waits: bool = False) -> None:
@@ -128,7 +128,7 @@ class OwnTopics:
     def are_named(self, data: memoryview) -> bool:
         """Return whether some bytes may name one of the topics; if not, they name none."""
         found = bytes(data)
-        return PREFIX in found or any(each in found for each in self.ids)
+        return not self.is_known or PREFIX in found or any(each in found for each in self.ids)
 
     def are_fetched(self, data: memoryview, version: int) -> bool:
         """Return whether a Fetch, or a part of it, names a topic that clients may not read. Raises

@@ -332,6 +332,16 @@ class GatewayProcessor(Processor):
         """Count a request of an unauthenticated connection. Raises OverLimit."""
         self._unauthenticated.admit(channel)
 
+    def ends_session(self, channel: GatewayChannel, api_key: int) -> bool:
+        """Close a connection with a session at a request that is forwarded after its end, or within its
+        renewal, as `_admit_in_session` does at one that is answered here. Returns whether it has closed.
+        """
+        reason = self._sessions.refusal_of(channel, api_key, self.selector.now_ms)
+        if reason is None:
+            return False
+        self.selector.close_channel(channel, reason, logging.INFO)
+        return True
+
     # Upstream connections
 
     def open_upstream(self, channel: GatewayChannel) -> None:

@@ -68,6 +68,9 @@ class Treatment(IntEnum):
 
 RECORDS: Final[dict[int, Treatment]] = {ApiKey.PRODUCE: Treatment.PRODUCE, ApiKey.FETCH: Treatment.FETCH}
 
+FETCHES: Final = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
+"""APIs whose responses the fetch quota is charged for."""
+
 MAX_REFUSED: Final = 1024 * 1024
 """The largest Produce or Fetch that is answered if it is refused; a larger one closes the connection. Ours.
 """
@@ -85,14 +88,14 @@ MAX_OTHERS: Final = 64
 class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
     `plain_ending` has none. With `collects`, responses are passed on when they are whole, and have at most
-    `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. `topics_at`
-    is that of the topics of a Fetch by id, behind the four bytes after a usual client id. With `answers`, a
-    request is LOCAL only if that returns True; with `refuses_replicas`, a Fetch is if it is a replica's. A
-    Produce or Fetch that is refused is answered if it has up to `max_refused` bytes: 0 in a version that the
-    codec does not know. A request is a usual one if the number in the four bytes behind its client id is
-    between `usual_above` and `usual_below`; see `client_receive`. One that `takes_rack` can name a
-    rack. With `repeats`, an equal request of the same connection is forwarded too.
-    `last` is the response that was rewritten last.
+    `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. The fetch
+    quota is charged for them if the API `is_fetch`. `topics_at` is the offset of the topics of a Fetch by id,
+    behind the four bytes after a usual client id. With `answers`, a request is LOCAL only if that returns
+    True; with `refuses_replicas`, a Fetch is if it is a replica's. A Produce or Fetch that is refused is
+    answered if it has up to `max_refused` bytes: 0 in a version that the codec does not know. A request is a
+    usual one if the number in the four bytes behind its client id is between `usual_above` and `usual_below`;
+    see `client_receive`. One that `takes_rack` can name a rack. With `repeats`, an equal request of the same
+    connection is forwarded too. `last` is the response that was rewritten last.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class ForwardRoute:
         self.last: KeptResponse | None = None
         self.treatment = treatment
         self.before_login = api_key in BEFORE_LOGIN
+        self.is_fetch = api_key in FETCHES
         self.flexible = version >= FLEXIBLE_FROM.get(api_key, 0)
         self.rewrite: Rewriter | None = rewriter(api_key, version)
         self.plain_ending: bytes | None = plain_ending(api_key, version)

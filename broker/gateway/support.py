@@ -55,7 +55,7 @@ NOTES: Final = {
     ApiKey.DELETE_ACLS: _OWN,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _OWN,
     ApiKey.ELECT_LEADERS: _OWN,
-    ApiKey.SHARE_FETCH: "refuses `__weir_metadata` and `__weir_shares`",
+    ApiKey.SHARE_FETCH: "charges the fetch quota; refuses `__weir_metadata` and `__weir_shares`",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _RACK,
     ApiKey.SHARE_GROUP_HEARTBEAT: _RACK,
     ApiKey.STREAMS_GROUP_HEARTBEAT: (

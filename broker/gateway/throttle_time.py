@@ -58,6 +58,20 @@ def throttle_offset(api_key: int, version: int) -> int | None:
     return 4 + response_header_version(api_key, version) + offset
 
 
+def throttle_place(frame: Buffer, api_key: int, version: int) -> int:
+    """Return where a whole response has its throttle time, as `EncodedResponse` counts, given without its
+    size; 0 if it has none, or if tagged fields prevent a change in place.
+    """
+    offset = throttle_offset(api_key, version)
+    if offset is None or len(frame) < abs(offset) + INT32.size:
+        return 0
+    if offset < 0:
+        has_tags = offset == -5 and (api_key == ApiKey.API_VERSIONS or bytes(frame[-5:]) != PLAIN_END)
+        return 0 if has_tags else offset
+    has_tags = offset > 4 and frame[4] > 0 and response_header_version(api_key, version) > 0
+    return 0 if has_tags else INT32.size + offset
+
+
 def raise_throttle_time(
     frame: bytearray | memoryview, api_key: int, version: int, throttle_time_ms: int
 ) -> bytes | None:

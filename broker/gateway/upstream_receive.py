@@ -18,7 +18,7 @@ from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalReque
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
 from broker.gateway.internal_topics import InternalMarks
 from broker.gateway.responses import AT_ONCE
-from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, Treatment
+from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute
 from broker.gateway.splice import Splice, TargetError
 from broker.gateway.throttle_time import raise_throttle_time
 from broker.gateway.upstream.connect import UpstreamSocket
@@ -47,8 +47,6 @@ INT: Final = struct.Struct(">i")
 MIN_SIZE: Final = 4
 HEAD_BYTES: Final = 32
 """More bytes than a response has up to its throttle time, at most 27. (RenewDelegationToken)"""
-
-FETCH: Final = Treatment.FETCH
 
 
 class ForwardedSend(Send):
@@ -189,7 +187,7 @@ class UpstreamReceive:
             size != count - 4
             or request.correlation_id != correlation_id
             or request.throttle_ms
-            or (route.treatment is FETCH and forwarder.quotas.fetch_active)
+            or (route.is_fetch and forwarder.quotas.fetch_active)
         ):
             self._pass_on(scratch, count, now)
             return
@@ -385,7 +383,7 @@ class UpstreamReceive:
                     continue
                 if frame_end > end and size <= SMALL_BYTES:
                     break
-                if route.treatment is FETCH and forwarder.quotas.fetch_active:
+                if route.is_fetch and forwarder.quotas.fetch_active:
                     forwarder.charge_fetch(request, channel.quotas, size, now)
                 if forwarder.request_quota_active:
                     forwarder.charge_request(request, channel.quotas, now)
@@ -483,7 +481,7 @@ class UpstreamReceive:
         a handler asked for it.
         """
         if isinstance(request, AskedRequest):
-            request.answer(frame)
+            request.answer(self._charged(request, frame, now))
             return b""
         response = (
             self._forwarder.processor.rewrite(request, frame)
@@ -492,9 +490,23 @@ class UpstreamReceive:
         )
         return self._with_throttle_time(request, response, now) if isinstance(response, bytes) else response
 
+    def _charged(self, request: ForwardedRequest, frame: bytes | bytearray, now: int) -> bytes | bytearray:
+        """Charge a Fetch that a handler has looked through. Returns its response with the throttle time."""
+        forwarder, route = self._forwarder, request.route
+        if not (route.is_fetch and forwarder.quotas.fetch_active):
+            return frame
+        forwarder.charge_fetch(request, self.channel.quotas, len(frame), now)
+        if not request.throttle_ms:
+            return frame
+        raised = bytearray(frame)
+        raise_throttle_time(raised, route.api_key, route.version, request.throttle_ms)
+        return raised
+
     def _with_throttle_time(self, request: ForwardedRequest, response: bytes, now: int) -> bytes:
         """Charge and count a rewritten response. Returns it with the throttle time."""
         forwarder, route = self._forwarder, request.route
+        if route.is_fetch and forwarder.quotas.fetch_active:
+            forwarder.charge_fetch(request, self.channel.quotas, len(response) - 4, now)
         if forwarder.request_quota_active:
             forwarder.charge_request(request, self.channel.quotas, now)
         if request.throttle_ms:

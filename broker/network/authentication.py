@@ -54,10 +54,13 @@ class SaslSessions:
         """Return the reason to close the connection, or None to handle the request. A handshake too soon
         after the last one is handled, and gets ILLEGAL_SASL_STATE.
         """
+        return self.refusal_of(channel, int.from_bytes(frame[:2], "big"), now_ms)
+
+    def refusal_of(self, channel: Channel, key: int, now_ms: int) -> str | None:
+        """As `refusal`, for a request of this API."""
         session = channel.session
         if session is None:
             return None
-        key = int.from_bytes(frame[:2], "big")
         if session.renewing:
             if key != ApiKey.SASL_AUTHENTICATE:
                 return f"{NAMES.get(key, key)} during re-authentication"

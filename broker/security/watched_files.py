@@ -31,13 +31,13 @@ def stamps(files: Iterable[Path]) -> list[Stamp | None]:
 
 
 def read_setting(key: str, name: str, most_bytes: int, encoding: str, otherwise: str) -> str:
-    """Read the text file that a setting names. Raises ConfigError, with `otherwise` as the reason if it has
-    another encoding.
+    """Read the text file that a setting names, without a byte order mark. Raises ConfigError, with
+    `otherwise` as the reason if it has another encoding.
     """
     try:
         with Path(name).open("rb") as file:
             found = file.read(most_bytes + 1)
-        text = found.decode(encoding)
+        text = found.decode(encoding).removeprefix("\ufeff")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else otherwise
         raise ConfigError(key, name, f"a readable file: {reason}") from error

@@ -76,5 +76,14 @@ def test_a_bad_unicode_escape_is_refused_with_its_line(escape: str) -> None:
         parse(f"a=1\nb={escape}")
 
 
+@pytest.mark.parametrize(
+    "text", ["b=\\ud800", "b=\\ude00\\ud83d", "\\ud83d=b", "b=a\\ud83d\\\n  \\ude00x\\udc00"]
+)
+def test_half_a_character_is_refused_with_its_line(text: str) -> None:
+    """It could not be sent, as a password of a map of principals has to be."""
+    with pytest.raises(ConfigError, match=r"line 2: \\u=.*both surrogates"):
+        parse(f"a=1\n{text}")
+
+
 def test_an_empty_text_has_no_assignments() -> None:
     assert parse("") == []

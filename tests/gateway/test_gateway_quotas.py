@@ -15,18 +15,35 @@ from trio.testing import MockClock
 
 from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.gateway.client_receive import BURST
-from broker.gateway.forwarder import SCRATCH_BYTES
+from broker.gateway.forwarder import SCRATCH_BYTES, SMALL_BYTES
+from broker.gateway.own_topics import MAX_REST
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.read_ahead_channel import THROTTLED
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+)
 from broker.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
 from broker.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from broker.protocol.messages.share_fetch import FetchPartition as SharePartition
+from broker.protocol.messages.share_fetch import FetchTopic as ShareTopic
+from broker.protocol.messages.share_fetch import NodeEndpoint as ShareNode
+from broker.protocol.messages.share_fetch import PartitionData as SharePartitionData
+from broker.protocol.messages.share_fetch import (
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from broker.protocol.varint import uvarint
 from broker.quotas.entity import Entity
 from tests.gateway.test_forwarding import FETCH_VERSION, both, fetch
 from tests.support.fake_upstream import fake_cluster
@@ -126,6 +143,132 @@ async def test_a_fetch_is_delivered_told_and_muted(tmp_path: Path, mock_clock: M
         assert not has_response(greedy)
         mock_clock.jump(0.001)
         await greedy.receive(1, FETCH_VERSION)
+
+
+@pytest.mark.parametrize("version", [11, 12])
+async def test_a_fetch_that_a_handler_looks_through_is_charged_too(
+    tmp_path: Path, mock_clock: MockClock, version: int
+) -> None:
+    """A name in another place than a topic's lets a handler decide: it must be no way round the quota."""
+    async with both(tmp_path) as (broker, gateway):
+        writer = await broker.connect()
+        await writer.ask(produce_request(batch_of(b"x" * 10_900)), 9)
+        direct = await broker.connect(GREEDY)
+        request = fetch(0)
+        request.rack_id = "__weir_metadata"
+        await direct.send(request, version)
+        size = len(bytes(await direct.receive_frame()))
+        gateway.server.quotas.apply(Entity(client_id=GREEDY), "consumer_byte_rate", size / 11)
+        greedy = await gateway.connect(GREEDY)
+        first = await greedy.ask(request, version)
+        assert len(first.responses[0].partitions[0].records) > 10_900
+        assert first.throttle_time_ms == 1_000
+        await greedy.send(request, version)
+        mock_clock.jump(0.999)
+        await settled()
+        assert not has_response(greedy)
+        mock_clock.jump(0.001)
+        await greedy.receive(1, version)
+
+
+def with_large_tags(request: Any, version: int) -> bytes:
+    """The frame of a Produce whose partition has more tagged fields than the gateway looks through."""
+    parts = codec.encode_request(ApiKey.PRODUCE, version)(request, 7, GREEDY)
+    whole = b"".join(bytes(each) for each in parts)
+    assert whole.endswith(bytes(3))  # the tagged fields of the partition, the topic and the request
+    field = bytes(MAX_REST)
+    frame = whole[4:-3] + uvarint(1) + uvarint(9) + uvarint(len(field)) + field + bytes(2)
+    return len(frame).to_bytes(4, "big") + frame
+
+
+@pytest.mark.parametrize("acks", [1, 0])
+async def test_a_produce_that_a_handler_looks_through_is_charged_or_closes(
+    tmp_path: Path, mock_clock: MockClock, acks: int
+) -> None:
+    async with both(tmp_path) as (_, gateway):
+        frame = with_large_tags(produce_request_of(5_000, GREEDY, acks=acks), 9)
+        gateway.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", (len(frame) - 4) / 11)
+        greedy = await gateway.connect(GREEDY)
+        await greedy.stream.send_all(frame)
+        if not acks:
+            assert await greedy.is_closed()
+            return
+        _, answer = await greedy.receive(ApiKey.PRODUCE, 9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        assert answer.throttle_time_ms == 1_000
+        (channel,) = [each for each in gateway.server.socket_server.channels() if each.client_id == GREEDY]
+        await settled()
+        assert channel.flags & THROTTLED
+
+
+SHARE_VERSION = 1
+
+
+def share_fetch(partitions: int) -> ShareFetchRequest:
+    topic = ShareTopic(b"t" * 16, [SharePartition(each) for each in range(partitions)])
+    return ShareFetchRequest("g", "m", topics=[topic])
+
+
+@pytest.mark.parametrize("endpoints", [0, 1])
+@pytest.mark.parametrize("partitions", [1, SMALL_BYTES // 4])
+async def test_a_share_fetch_is_charged_as_a_fetch(
+    tmp_path: Path, mock_clock: MockClock, partitions: int, endpoints: int
+) -> None:
+    """As it came, with other addresses, and if a handler has looked through the request. (KIP-932)"""
+    async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        (node,) = cluster.live
+        node.versions[ApiKey.SHARE_FETCH] = (1, 1)
+        found = SharePartitionData(0, records=bytes(11_000))
+        reply = ShareFetchResponse(
+            responses=[ShareFetchableTopicResponse(b"t" * 16, [found])],
+            # As long as the address of the gateway, so that both have the same size.
+            node_endpoints=[ShareNode(0, "127.0.0.2", 9092)] * endpoints,
+        )
+        node.answers[ApiKey.SHARE_FETCH] = lambda _request: reply
+        parts = codec.encode_response(ApiKey.SHARE_FETCH, SHARE_VERSION)(reply, 0)
+        size = sum(map(len, parts)) - 4
+        gateway.server.quotas.apply(Entity(client_id=GREEDY), "consumer_byte_rate", size / 11)
+        greedy = await gateway.connect(GREEDY)
+        answer = await greedy.ask(share_fetch(partitions), SHARE_VERSION)
+        assert [each.host for each in answer.node_endpoints] == ["127.0.0.1"] * endpoints
+        assert answer.throttle_time_ms == 1_000
+        (channel,) = gateway.server.socket_server.channels()
+        await settled()
+        assert channel.flags & THROTTLED
+        mock_clock.jump(1)
+        await settled()
+        assert not channel.flags
+
+
+@pytest.mark.parametrize(("upstreams_ms", "expected_ms"), [(0, 1_000), (999, 1_000), (1_001, 1_001)])
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_what_a_handler_forwards_is_answered_while_the_request_quota_throttles(
+    tmp_path: Path, mock_clock: MockClock, version: int, upstreams_ms: int, expected_ms: int
+) -> None:
+    """The cluster has made the change: it must not look as if it had failed."""
+    async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        (node,) = cluster.live
+        node.versions[ApiKey.DELETE_RECORDS] = (0, 2)
+        rule = QuotaAlteration((("client-id", GREEDY),), (QuotaOp("request_percentage", 1.0),))
+        await gateway.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        greedy = await gateway.connect(GREEDY)
+        await greedy.ask(ApiVersionsRequest("suite", "1"), 4)
+        (channel,) = gateway.server.socket_server.channels()
+
+        def answer(_request: Any) -> DeleteRecordsResponse:
+            channel.unrecorded_ns = 110_000_000
+            return DeleteRecordsResponse(upstreams_ms, [DeleteRecordsTopicResult("x__weir_y", [])])
+
+        node.answers[ApiKey.DELETE_RECORDS] = answer
+        request = DeleteRecordsRequest([DeleteRecordsTopic("x__weir_y", [])], 1_000)
+        found = await greedy.ask(request, version)
+        assert [each.name for each in found.topics] == ["x__weir_y"]
+        assert found.throttle_time_ms == expected_ms
+        await settled()
+        assert channel.flags & THROTTLED
+        mock_clock.jump(1)
+        await settled()
+        assert not channel.flags & THROTTLED
 
 
 async def _frame(client: WireClient) -> bytes:

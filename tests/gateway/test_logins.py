@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ from broker.controller.commands import AlterClientQuotas, QuotaAlteration, Quota
 from broker.gateway.channel import GatewayChannel
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -20,6 +22,7 @@ from broker.security.plain import PLAIN_MODULE
 from tests.gateway.test_upstream_faults import accepted
 from tests.support.certificates import certificates, tls_settings
 from tests.support.fake_upstream import fake_cluster
+from tests.support.gateway_upstream import Upstream
 from tests.support.produce import batch_of, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.running_gateway import RunningGateway, running_gateway
@@ -157,3 +160,86 @@ async def test_a_client_certificate_names_the_principal_of_the_quotas(tmp_path: 
         assert answer.throttle_time_ms > 0
         (row,) = gateway.server.views.quotas.throttled()
         assert (row.principal, row.entity) == (alice, (("user", alice),))
+
+
+@asynccontextmanager
+async def judged(tmp_path: Path, *more: str) -> AsyncIterator[tuple[Upstream, RunningGateway]]:
+    """A gateway that logs its clients in, for LIFETIME_MS, before a cluster without logins."""
+    own = (
+        "listeners=SASL_PLAINTEXT://127.0.0.1:0",
+        "gateway.authentication=gateway",
+        "sasl.enabled.mechanisms=PLAIN",
+        f"listener.name.sasl_plaintext.plain.sasl.jaas.config={USERS}",
+        f"connections.max.reauth.ms={LIFETIME_MS}",
+        "upstream.metadata.max.age.ms=86400000",
+        *more,
+    )
+    async with fake_cluster(1) as cluster:
+        (node,) = cluster.live
+        upstream = Upstream(node)
+        node.answers[ApiKey.PRODUCE] = accepted
+        async with running_gateway(tmp_path, node.port, *own) as gateway:
+            yield upstream, gateway
+
+
+WITHOUT_ACKS = "Produce without acks"
+REQUESTS: dict[str, tuple[Any, int]] = {
+    "Produce": (produce_request(batch_of(b"x")), 9),
+    WITHOUT_ACKS: (produce_request(batch_of(b"x"), acks=0), 9),
+    "Metadata": (MetadataRequest([]), 9),
+    "ApiVersions": (ApiVersionsRequest("suite", "1"), 3),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("before", [0, 3])
+async def test_a_session_of_the_gateway_ends_for_what_it_forwards_too(
+    tmp_path: Path, mock_clock: MockClock, name: str, before: int
+) -> None:
+    """A client whose token has expired must not go on, whatever it asks."""
+    message, version = REQUESTS[name]
+    async with judged(tmp_path) as (upstream, gateway):
+        client = await gateway.connect()
+        assert await log_in(client, ALICE) == (0, LIFETIME_MS)
+        for _ in range(before):
+            await client.ask(*REQUESTS["Produce"])
+        mock_clock.jump(LIFETIME_MS / 1_000)
+        await client.send(message, version)
+        if name != WITHOUT_ACKS:
+            await client.receive(message.API_KEY, version)
+        await client.ask(*REQUESTS["Produce"])
+        forwarded = len(upstream.requests_of(message.API_KEY))
+        mock_clock.jump(0.001)
+        await client.send(message, version)
+        assert await client.is_closed()
+        assert len(upstream.requests_of(message.API_KEY)) == forwarded and gateway.channels() == []
+        (counts,) = [each.selector.counts for each in gateway.server.socket_server.processors()]
+        assert counts.expired == 1
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_nothing_is_forwarded_within_a_renewal(
+    tmp_path: Path, mock_clock: MockClock, name: str
+) -> None:
+    async with judged(tmp_path) as (upstream, gateway):
+        client = await gateway.connect()
+        assert await log_in(client, ALICE) == (0, LIFETIME_MS)
+        for _ in range(3):
+            await client.ask(*REQUESTS["Produce"])
+        message, version = REQUESTS[name]
+        forwarded = len(upstream.requests_of(message.API_KEY))
+        await client.ask(SaslHandshakeRequest("PLAIN"), 1)
+        await client.send(message, version)
+        assert await client.is_closed()
+        assert len(upstream.requests_of(message.API_KEY)) == forwarded
+
+
+async def test_a_renewed_session_of_the_gateway_goes_on(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with judged(tmp_path) as (_, gateway):
+        client = await gateway.connect()
+        assert await log_in(client, ALICE) == (0, LIFETIME_MS)
+        for _ in range(3):
+            mock_clock.jump(LIFETIME_MS / 1_000)
+            await client.ask(*REQUESTS["Produce"])
+            assert await log_in(client, ALICE) == (0, LIFETIME_MS)
+        assert channel_of(gateway).principal == "alice"

@@ -65,7 +65,9 @@ from broker.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from broker.protocol.messages.share_fetch import FetchPartition as SharePartition
 from broker.protocol.messages.share_fetch import FetchTopic as ShareFetchTopic
+from broker.protocol.messages.share_fetch import NodeEndpoint as ShareNode
 from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -75,6 +77,7 @@ from broker.protocol.messages.write_txn_markers import (
 )
 from broker.protocol.varint import uvarint
 from tests.support.gateway_upstream import Upstream, gateway_upstream
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import batch_of
 from tests.support.running_gateway import RunningGateway
 from tests.support.wire import WireClient
@@ -627,3 +630,58 @@ async def test_markers_and_share_fetches_are_refused(tmp_path: Path) -> None:
             request = ShareFetchRequest("g", "m", topics=[ShareFetchTopic(id_of(topic), [])])
             assert (await client.ask(request, 1)).error_code == code
         assert len(upstream.requests_of(ApiKey.SHARE_FETCH)) == 1
+
+
+@pytest.mark.parametrize("why", ["large", "client id", "event topic"])
+@pytest.mark.parametrize("endpoints", [0, 1])
+async def test_a_share_fetch_that_names_none_is_answered_and_so_is_the_next(
+    tmp_path: Path, why: str, endpoints: int
+) -> None:
+    """A handler looks through one that may name some, and asks the upstream broker."""
+    async with scene(tmp_path) as (gateway, upstream, client):
+        topic, partitions = "a", 1
+        if why == "large":
+            partitions = SMALL_BYTES // 4
+        elif why == "client id":
+            client.client_id = "__weir_reader"
+        else:
+            topic = "__weir_throttles"
+            upstream.topics[topic] = 1
+            gateway.server._own_topics.ask_soon()
+            await knows(gateway, 3)
+        node = ShareNode(0, "kafka.example", 9092)
+        upstream.node.answers[ApiKey.SHARE_FETCH] = lambda _: ShareFetchResponse(
+            node_endpoints=[node] * endpoints
+        )
+        request = ShareFetchRequest(
+            "g",
+            "m",
+            topics=[ShareFetchTopic(id_of(topic), [SharePartition(each) for each in range(partitions)])],
+        )
+        with trio.fail_after(WITHIN_S):
+            for _ in range(3):
+                found = await client.ask(request, 1)
+                assert found.error_code == 0 and len(found.node_endpoints) == endpoints
+                assert "kafka.example" not in [each.host for each in found.node_endpoints]
+        assert len(upstream.requests_of(ApiKey.SHARE_FETCH)) == 3
+        (channel,) = gateway.server.socket_server.channels()
+        assert channel.requests_in_flight == 0
+
+
+async def test_ids_are_refused_while_the_gateways_do_not_know_their_own(tmp_path: Path) -> None:
+    """A gateway that has just started must not let a client read or delete their topics."""
+    async with scene(tmp_path) as (gateway, upstream, client):
+        own = gateway.server._own_topics
+        own.ids, own.secret_ids, own.is_known = (), (), False
+        by_name = DeleteTopicsRequest(topics=[DeleteTopicState("b")])
+        assert [each.error_code for each in (await client.ask(by_name, 6)).responses] == [0]
+        for message, version in (
+            (ShareFetchRequest("g", "m", topics=[ShareFetchTopic(id_of(SHARES), [])]), 1),
+            (DeleteTopicsRequest(topics=[DeleteTopicState(None, id_of(SHARES))]), 6),
+        ):
+            client = await gateway.connect()
+            await client.send(message, version)
+            assert await client.is_closed()
+        assert not upstream.requests_of(ApiKey.SHARE_FETCH) and SHARES in upstream.topics
+        client = await gateway.connect()
+        assert (await client.ask(ShareFetchRequest("g", "m"), 1)).error_code == 0

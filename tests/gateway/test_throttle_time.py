@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from broker.common.errors import ProtocolViolation
-from broker.gateway.throttle_time import raise_throttle_time, throttle_offset
+from broker.gateway.throttle_time import raise_throttle_time, throttle_offset, throttle_place
 from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.messages.produce import NodeEndpoint, ProduceResponse
 from broker.protocol.schema import in_version
@@ -73,6 +73,39 @@ def test_tagged_fields_of_the_header_move_it(key, version):
         message = messages.response(key, version)
         message.throttle_time_ms = 3
         assert raised(with_header_tags(frame_of(message, version)), key, version, 900)[0] == 900
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize(("key", "version"), THROTTLED)
+def test_the_place_in_a_whole_response_is_that_of_the_throttle_time(key, version):
+    message = RandomMessages(seed=key).response(key, version)
+    message.throttle_time_ms = 0
+    frame = frame_of(message, version)
+    place = throttle_place(frame, key, version)
+    if not place:
+        assert throttle_offset(key, version) == -5 and (key == ApiKey.API_VERSIONS or frame[-5:] != bytes(5))
+        return
+    whole = bytearray(struct.pack(">i", len(frame)) + frame)
+    struct.pack_into(">i", whole, place if place > 0 else len(whole) + place, 900)
+    message.throttle_time_ms = 900
+    assert whole[4:] == frame_of(message, version)
+    if place > 0 and response_header_version(key, version):
+        assert throttle_place(with_header_tags(frame), key, version) == 0
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize(("key", "version"), THROTTLED)
+def test_the_place_is_within_a_truncated_response(key, version):
+    frame = frame_of(RandomMessages(seed=key).response(key, version), version)
+    for size in range(len(frame)):
+        place = throttle_place(frame[:size], key, version)
+        at = place if place > 0 else size + 4 + place
+        assert not place or 4 <= at <= size
+
+
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.SASL_HANDSHAKE, 1), (ApiKey.METADATA, 2), (95, 0)])
+def test_a_response_without_a_throttle_time_has_no_place_for_it(key, version):
+    assert throttle_place(bytes(64), key, version) == 0
 
 
 @pytest.mark.parametrize("version", range(10, 14))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.common.errors import ErrorCode
 from tests.conventions.sources import ROOT
 from tests.webui.conftest import Browserless
 from webui import problem_types
@@ -69,6 +70,24 @@ def test_types_of_codes_and_statuses_have_that_status() -> None:
     for error, status in STATUS_OF.items():
         if status >= 400:
             assert status in type_of(status, error.name).statuses, error
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("NOT_COORDINATOR", 503),
+        ("NOT_LEADER_OR_FOLLOWER", 503),
+        ("NOT_CONTROLLER", 503),
+        ("LEADER_NOT_AVAILABLE", 503),
+        ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", 503),
+        ("REASSIGNMENT_IN_PROGRESS", 409),
+        ("INVALID_REPLICA_ASSIGNMENT", 400),
+    ],
+)
+def test_what_an_upstream_cluster_may_answer_is_no_failure_of_the_gateway(code: str, status: int) -> None:
+    problem = Problem.of(ErrorCode[code], None)
+    assert problem.status == status
+    assert problem.document()["type"] != "urn:weir:problem:internal-error"
 
 
 @pytest.mark.parametrize(

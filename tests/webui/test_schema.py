@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webui.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.schema import Flag, Invalid, Listing, Names, Number, OneOf, Record, Schema, Text
 
 SHAPE = Record(
     {"name": Text(max_length=3), "rate": Number(exclusive_minimum=0)}, optional=frozenset({"rate"})
@@ -31,6 +31,7 @@ def refusal(schema: Schema, value: object) -> str:
         (Flag(only=True), [True]),
         (Listing(Text(), min_items=1, max_items=2), [["a"], ["a", "b"]]),
         (SHAPE, [{"name": "abc"}, {"name": "", "rate": 0.5}]),
+        (Names(Text(max_length=1)), [{}, {"any name": "a", "\u2028": ""}]),
     ],
 )
 def test_valid_values_are_returned(schema: Schema, good: list[Any]) -> None:
@@ -50,6 +51,7 @@ def test_valid_values_are_returned(schema: Schema, good: list[Any]) -> None:
         (Flag(only=True), [False, 1]),
         (Listing(Text(), min_items=1, max_items=2), [[], ["a", "b", "c"], "ab", {"0": "a"}, [1]]),
         (SHAPE, [{}, {"rate": 1}, {"name": "a", "colour": "b"}, [], None, "name"]),
+        (Names(Text(max_length=1)), [{"a": "ab"}, {"\ud800": "a"}, [], None, "name"]),
     ],
 )
 def test_invalid_values_are_refused(schema: Schema, bad: list[Any]) -> None:

@@ -33,7 +33,7 @@ from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_o
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, read_schema
+from webui.rest.upstream import fresh, fresh_after, read_schema
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -118,8 +118,11 @@ async def create_topic(call: Call) -> Reply:
     if validate_only:
         return Reply(answer)
     call.console.live.refresh()
-    made = call.views.topics.topic(topic.name)
-    return created(answer, path_of("topics", topic.name), 0 if made is None else made.version)
+    await fresh_after(call, Part.TOPICS)
+    made, place = call.views.topics.topic(topic.name), path_of("topics", topic.name)
+    if made is None:  # the upstream broker that was asked does not know of it yet, or it is gone
+        return Reply(answer, 201, {"Location": place})
+    return created(answer, place, made.version)
 
 
 async def delete_topic(call: Call) -> Reply:

@@ -67,9 +67,9 @@ class EncodedResponse:
     """A complete frame, ready to send: bytes, or a list of buffers and file slices.
 
     The fast paths return it instead of a `Response`, without building a message. `throttle_at` is the
-    position of the throttle time: in `frame`, negative, or in the first element if the frame is a list.
-    `withhold`, if set, returns the response to send instead when the request quota throttles the client, or
-    None for this one.
+    position of the throttle time: in `frame`, negative, or in the first element if the frame is a list; 0 if
+    it has none. `withhold`, if set, returns the response to send instead when the request quota throttles the
+    client, or None for this one.
     """
 
     __slots__ = ("frame", "throttle", "throttle_at", "withhold")
@@ -87,20 +87,24 @@ class EncodedResponse:
         self.withhold = withhold
 
     def lengthen(self, throttle: Throttle | None) -> None:
-        """Report the longer of `throttle` and the response's own."""
+        """Report the longer of `throttle` and the response's own, as far as the frame has a place for it."""
         longest = longer(throttle, self.throttle)
-        if longest is not self.throttle:
-            assert longest is not None and self.throttle_at
-            self.throttle = longest
-            if isinstance(self.frame, list):
-                self.frame[0] = self._with_throttle_time(self.frame[0], longest.throttle_ms)
-            else:
-                self.frame = self._with_throttle_time(self.frame, longest.throttle_ms)
+        if longest is self.throttle:
+            return
+        assert longest is not None
+        self.throttle = longest
+        if not self.throttle_at:
+            return
+        if isinstance(self.frame, list):
+            self.frame[0] = self._with_throttle_time(self.frame[0], longest.throttle_ms)
+        else:
+            self.frame = self._with_throttle_time(self.frame, longest.throttle_ms)
 
     def _with_throttle_time(self, frame: bytes, throttle_ms: int) -> bytes:
+        """A longer time stays: an upstream broker of a gateway has throttled its own share."""
         changed = bytearray(frame)
-        at = self.throttle_at
-        _INT32.pack_into(changed, at if at > 0 else len(changed) + at, throttle_ms)
+        at = self.throttle_at if self.throttle_at > 0 else len(changed) + self.throttle_at
+        _INT32.pack_into(changed, at, max(_INT32.unpack_from(changed, at)[0], throttle_ms))
         return bytes(changed)
 
 

@@ -20,8 +20,9 @@ from broker.common.slice_runner import run_slices
 from broker.common.slices import SLICE, Slices
 from broker.config.listeners import Address
 from broker.gateway.channel import GatewayChannel
-from broker.gateway.responses import AT_ONCE, rewritten
+from broker.gateway.responses import AT_ONCE, plain_ending, rewriter, rewritten
 from broker.gateway.routes import LOST, Answers, AskedRequest, ForwardRoute, Treatment
+from broker.gateway.throttle_time import throttle_place
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.frames import decoded
 from broker.metadata.image import OUR_TOPICS
@@ -110,6 +111,7 @@ async def ask_whole(context: RequestContext, message: Any, version: int | None =
     frame = b"".join(parts)  # type: ignore[arg-type] # requests have no file regions
     route = ForwardRoute(key, version, Treatment.FORWARD, context.route.metrics, collects=True)
     route.max_response = min(route.max_response, MAX_ASKED_BYTES)
+    route.plain_ending = None  # also a response without addresses is the handler's
     asked = AskedRequest(
         channel, route, context.client_id, context.correlation_id, len(frame) - 4, context.received
     )
@@ -169,15 +171,23 @@ def _last_of(response: Response) -> Slices[Outcome | Awaitable[Outcome]]:
     return response
 
 
-async def forward(context: RequestContext, message: Any) -> Outcome:
+async def forward(context: RequestContext, message: Any) -> EncodedResponse:
     """Ask the upstream broker, and return its response as it came. Raises UpstreamError."""
-    frame = await ask_whole(context, message)
-    return EncodedResponse(len(frame).to_bytes(4, "big") + frame, None)
+    return _as_it_came(await ask_whole(context, message), message.API_KEY, context.api_version)
 
 
-async def forward_readdressed(context: RequestContext, message: Any, addresses: Addresses) -> Outcome:
+async def forward_readdressed(context: RequestContext, message: Any, addresses: Addresses) -> EncodedResponse:
     """As `forward`, for an API whose responses have addresses. Raises ProtocolViolation for a damaged one."""
     frame = await ask_whole(context, message)
-    advertised = partial(addresses, context.connection.listener)
-    response = rewritten(frame, message.API_KEY, context.api_version, advertised)
-    return EncodedResponse(response if isinstance(response, bytes) else await run_slices(response), None)
+    key, version = message.API_KEY, context.api_version
+    ending = plain_ending(key, version)
+    if rewriter(key, version) is None or (ending is not None and frame.endswith(ending)):
+        return _as_it_came(frame, key, version)
+    response = rewritten(frame, key, version, partial(addresses, context.connection.listener))
+    whole = response if isinstance(response, bytes) else await run_slices(response)
+    return EncodedResponse(whole, None, throttle_place(memoryview(whole)[4:], key, version))
+
+
+def _as_it_came(frame: bytes | bytearray, key: int, version: int) -> EncodedResponse:
+    whole = len(frame).to_bytes(4, "big") + frame
+    return EncodedResponse(whole, None, throttle_place(frame, key, version))

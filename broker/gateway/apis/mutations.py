@@ -24,7 +24,7 @@ import trio
 
 from broker.api.requests.change_limits import ControllerMutations, Mutations, entries_of, refused
 from broker.api.requests.context import RequestContext
-from broker.api.requests.outcome import Outcome, Response, in_slices
+from broker.api.requests.outcome import Hangup, Outcome, Response, in_slices
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices, SliceTimer
 from broker.controller.commands import TopicRef
@@ -32,7 +32,7 @@ from broker.controller.topics import ONLY_BY_WEIR
 from broker.gateway.apis.asking import ask, encoded, forward, in_own_task, may_name_reserved
 from broker.gateway.apis.own_topics import MESSAGE
 from broker.gateway.apis.partition_counts import PartitionCounts
-from broker.gateway.own_topics import OwnTopics, is_ours
+from broker.gateway.own_topics import UNKNOWN, OwnTopics, is_ours
 from broker.gateway.routes import AnswersVersion
 from broker.metadata.image import is_reserved
 from broker.network.connection.channel import Channel
@@ -229,6 +229,8 @@ def handle_delete_topics(
 async def _delete_topics(
     message: DeleteTopicsRequest, topics: list[TopicRef], context: RequestContext, services: MutationServices
 ) -> Outcome:
+    if not services.own.is_known and any(each.topic_id is not None for each in topics):
+        return Hangup(UNKNOWN)
     charges: TopicCharges[TopicRef] = TopicCharges(services, context, DELETION_STRICT_FROM)
     for topic in topics:
         if is_ours(topic.name) or (topic.topic_id is not None and services.own.has_id(topic.topic_id)):

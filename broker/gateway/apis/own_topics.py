@@ -9,12 +9,22 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from broker.api.requests.byte_quotas import record_produce
 from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import Hangup, Outcome, Response
 from broker.common.errors import ErrorCode
 from broker.controller.commands import ResourceType
-from broker.gateway.apis.asking import Handle, ask, encoded, forward, in_own_task
-from broker.gateway.own_topics import IDS_FROM, OwnTopics, is_ours, is_secret
+from broker.gateway.apis.asking import (
+    Addresses,
+    Handle,
+    ask,
+    encoded,
+    forward,
+    forward_readdressed,
+    in_own_task,
+)
+from broker.gateway.channel import GatewayChannel
+from broker.gateway.own_topics import IDS_FROM, UNKNOWN, OwnTopics, is_ours, is_secret
 from broker.gateway.routes import Answers, AnswersVersion
 from broker.network.connection.channel import Channel
 from broker.protocol.api_key import ApiKey
@@ -59,6 +69,7 @@ from broker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from broker.quotas.throttled import Throttle
 
 CODE: Final = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MESSAGE: Final = "Only Weir's gateways use the topics __weir_*; see docs/gateway.md"
@@ -204,16 +215,18 @@ def handle_markers(
 
 
 def handle_produce(
-    message: ProduceRequest, context: RequestContext, own: OwnTopics
+    addresses: Addresses, message: ProduceRequest, context: RequestContext, own: OwnTopics
 ) -> Outcome | Awaitable[Outcome]:
-    """Refuse all topics of a request that names one of ours. A client that expects no response is
-    disconnected, as a broker does.
+    """Charge the request, as `client_receive` charges those that it forwards. Refuse all topics of one that
+    names one of ours; a client that expects no response is disconnected, as a broker does.
     """
-    by_id = context.api_version >= IDS_FROM
-    if not any(own.has_id(each.topic_id) if by_id else is_ours(each.name) for each in message.topic_data):
-        return in_own_task(partial(forward, context, message))
+    assert isinstance(context.connection, GatewayChannel)
+    throttle = record_produce(context.connection.quotas, context)
     if not message.acks:
         return Hangup(MESSAGE)
+    by_id = context.api_version >= IDS_FROM
+    if not any(own.has_id(each.topic_id) if by_id else is_ours(each.name) for each in message.topic_data):
+        return in_own_task(partial(_forward_produce, message, context, addresses, throttle))
     topics = [
         TopicProduceResponse(
             topic.name,
@@ -225,7 +238,17 @@ def handle_produce(
         )
         for topic in message.topic_data
     ]
-    return Response(ProduceResponse(topics))
+    return Response(
+        ProduceResponse(topics, throttle_time_ms=throttle.throttle_ms if throttle else 0), throttle
+    )
+
+
+async def _forward_produce(
+    message: ProduceRequest, context: RequestContext, addresses: Addresses, throttle: Throttle | None
+) -> Outcome:
+    outcome = await forward_readdressed(context, message, addresses)
+    outcome.lengthen(throttle)
+    return outcome
 
 
 def handle_fetch(
@@ -253,10 +276,12 @@ def handle_fetch(
 
 
 def handle_share_fetch(
-    message: ShareFetchRequest, context: RequestContext, own: OwnTopics
+    addresses: Addresses, message: ShareFetchRequest, context: RequestContext, own: OwnTopics
 ) -> Outcome | Awaitable[Outcome]:
+    if message.topics and not own.is_known:
+        return Hangup(UNKNOWN)
     if not any(own.has_secret_id(each.topic_id) for each in message.topics):
-        return in_own_task(partial(forward, context, message))
+        return in_own_task(partial(forward_readdressed, context, message, addresses))
     return Response(ShareFetchResponse(error_code=CODE, error_message=MESSAGE))
 
 

@@ -4,6 +4,7 @@ The gateway forwards every other request unchanged, so no request pays for a quo
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from broker.api.registry import Api, Registry
@@ -87,9 +88,11 @@ def add_apis(
     )
     names_own = own_topics.answers_own(own)
     # client_receive decides which Produce and Fetch the gateway answers.
-    apis.add(ApiKey.PRODUCE, own_topics.handle_produce, lambda _version: None, OwnTopics)
+    handle_produce = partial(own_topics.handle_produce, addresses)
+    apis.add(ApiKey.PRODUCE, handle_produce, lambda _version: None, OwnTopics)
     apis.add(ApiKey.FETCH, _handle_fetch, lambda _version: None, OwnTopics)
-    apis.add(ApiKey.SHARE_FETCH, own_topics.handle_share_fetch, names_own, OwnTopics)
+    handle_share_fetch = partial(own_topics.handle_share_fetch, addresses)
+    apis.add(ApiKey.SHARE_FETCH, handle_share_fetch, names_own, OwnTopics)
 
     def has_quota(_version: int) -> Callable[..., bool]:
         return lambda _frame, _channel: has_mutation_quota()

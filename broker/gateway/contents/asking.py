@@ -20,7 +20,7 @@ from broker.protocol.dismantle import dismantle
 
 Result = TypeVar("Result")
 
-TakeOf = Callable[[int], Callable[[Any], Steps[None]]]
+TakeOf = Callable[[int], Callable[[Any], Steps[Any]]]
 """Returns what takes the response of a node, in steps."""
 
 LANE: Final = "views"

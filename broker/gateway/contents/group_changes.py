@@ -63,6 +63,8 @@ OFFSET_COMMIT_VERSION: Final = 9
 INIT_PRODUCER_ID_VERSION: Final = 5
 """The last versions that name topics, and without two-phase commits."""
 
+OFFSET_APIS: Final = (ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+
 ONGOING: Final = "Ongoing"
 
 Place = tuple[str, int]
@@ -87,7 +89,7 @@ class GroupChanges:
         at.require(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         try:
             node_id = await find_coordinator(self._asking, command.group_id, GROUP_KEY)
-            group = await self._existing(command.group_id)
+            group = await self._existing(command.group_id, with_offsets=True)
             _check_empty(group)
             moves = await self._moves(command, group)
         except UpstreamError as error:
@@ -173,7 +175,7 @@ class GroupChanges:
         group_id, topic = command.group_id, command.topic
         try:
             node_id = await find_coordinator(self._asking, group_id, GROUP_KEY)
-            group = await self._existing(group_id)
+            group = await self._existing(group_id, with_offsets=True)
         except UpstreamError as error:
             raise unavailable(error) from error
         indexes = [each.partition for each in group.offsets if each.topic == topic]
@@ -231,7 +233,10 @@ class GroupChanges:
         note = f"producer {producer[0]}, epoch {producer[1]} fenced, {result.partitions} {noun}"
         return Done(result, (Change(ChangeKind.TRANSACTION, name, "aborted", note),))
 
-    async def _existing(self, group_id: str) -> GroupDetail:
+    async def _existing(self, group_id: str, *, with_offsets: bool = False) -> GroupDetail:
+        """Return the group. Raises UpstreamError, and ApiError, also for offsets that could not be read: a
+        reset of those that the group has would else reset none.
+        """
         notes = Notes()
         found = await read_group(self._asking, notes, group_id)
         if found is None:
@@ -241,6 +246,8 @@ class GroupChanges:
             text = f"it wants an ACL that allows {first.operation} on {first.resource_type}"
             text = f"The upstream cluster refuses {first.api} to the gateway's credential: {text}"
             raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"{text} {first.resource_name}.")
+        if with_offsets and not notes.unread.isdisjoint(OFFSET_APIS):
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "; ".join(notes.errors))
         return found
 
     def _outdate(self, group_id: str) -> None:

@@ -86,10 +86,12 @@ async def read_group(asking: Asking, notes: Notes, group_id: str) -> GroupDetail
     """Return one group, None if there is none. Raises UpstreamError, and ApiError for what is refused."""
     node_id = await find_coordinator(asking, group_id, GROUP_KEY)
     every: dict[str, Listed] = {}
-    await asking.take(node_id, ListGroupsRequest(), _take_list(node_id, every, notes))
+    error_code = await asking.take(node_id, ListGroupsRequest(), _take_list(node_id, every, notes))
     listed = every.get(group_id)
     await run_slices(freed(every))
     if listed is None:
+        if error_code:  # a coordinator that is loading its groups does not know all of them
+            raise error_of(ApiKey.LIST_GROUPS, error_code, "")
         return None
     return (await _read_details(asking, notes, {group_id: listed}))[group_id]
 
@@ -103,14 +105,15 @@ async def find_coordinator(asking: Asking, name: str, kind: int) -> int:
     return int(found.node_id)
 
 
-def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callable[[Any], Steps[None]]:
-    def take(response: Any) -> Steps[None]:
-        if notes.note(ApiKey.LIST_GROUPS, response.error_code):
-            return
+def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callable[[Any], Steps[int]]:
+    def take(response: Any) -> Steps[int]:
+        """Return the error code, which may come with the groups that are known."""
+        notes.note(ApiKey.LIST_GROUPS, response.error_code)
         for each in response.groups:
             group_type = each.group_type.lower() or CLASSIC
             listed[each.group_id] = Listed(node_id, group_type, each.protocol_type, each.group_state)
             yield
+        return int(response.error_code)
 
     return take
 
@@ -247,32 +250,55 @@ async def _fetch(
     positions: dict[str, Positions],
 ) -> None:
     """Read the committed offsets of groups, or where the share partitions of share groups start."""
-    is_share = group_type == SHARE
-    if is_share:
+    left = group_ids
+    while left:
+        message, at_most = _offsets_request(group_type, left)
+        take = _take_offsets(message.API_KEY, left, notes, positions)
+        try:
+            left = left[await asking.take(node_id, message, take, at_most=at_most) :]
+        except UpstreamError as error:
+            notes.failed(error, message.API_KEY)
+            return
+
+
+def _offsets_request(group_type: str, group_ids: list[str]) -> tuple[Any, int | None]:
+    """Return the request, and the last version that has what is read of it."""
+    if group_type == SHARE:
         share_groups = [DescribeShareGroupOffsetsRequestGroup(each, None) for each in group_ids]
-        message: Any = DescribeShareGroupOffsetsRequest(share_groups)
-        at_most = None
-    else:
-        groups = [OffsetFetchRequestGroup(each, topics=None) for each in group_ids]
-        message, at_most = OffsetFetchRequest(groups=groups), OFFSET_FETCH_VERSION
+        return DescribeShareGroupOffsetsRequest(share_groups), None
+    groups = [OffsetFetchRequestGroup(each, topics=None) for each in group_ids]
+    return OffsetFetchRequest(group_ids[0], None, groups), OFFSET_FETCH_VERSION
 
-    def take(response: Any) -> Steps[None]:
+
+def _take_offsets(
+    key: int, group_ids: list[str], notes: Notes, positions: dict[str, Positions]
+) -> Callable[[Any], Steps[int]]:
+    """Return what takes a response, and returns for how many of the groups it is: a broker before Kafka 3.0
+    answers for the first one only. (KIP-709)
+    """
+
+    def of_group(group_id: str, error_code: int, topics: Iterable[Any]) -> Steps[None]:
+        if notes.note(key, error_code, group_id):
+            return
+        is_share = key == ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
+        found = positions.setdefault(group_id, {})
+        for topic in topics:
+            name = topic.topic_name if is_share else topic.name
+            for each in topic.partitions:
+                offset = each.start_offset if is_share else each.committed_offset
+                if not notes.note(key, each.error_code, name) and offset >= 0:
+                    found[name, each.partition_index] = offset
+                yield
+
+    def take(response: Any) -> Steps[int]:
+        if not response.groups and key == ApiKey.OFFSET_FETCH:
+            yield from of_group(group_ids[0], response.error_code, response.topics)
+            return 1
         for group in response.groups:
-            if notes.note(message.API_KEY, group.error_code, group.group_id):
-                continue
-            found = positions.setdefault(group.group_id, {})
-            for topic in group.topics:
-                name = topic.topic_name if is_share else topic.name
-                for each in topic.partitions:
-                    offset = each.start_offset if is_share else each.committed_offset
-                    if not notes.note(message.API_KEY, each.error_code, name) and offset >= 0:
-                        found[name, each.partition_index] = offset
-                    yield
+            yield from of_group(group.group_id, group.error_code, group.topics)
+        return len(group_ids)
 
-    try:
-        await asking.take(node_id, message, take, at_most=at_most)
-    except UpstreamError as error:
-        notes.failed(error)
+    return take
 
 
 async def _read_ends(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:

@@ -50,6 +50,11 @@ PRODUCE_VERSION: Final = 12
 ACKS: Final = -1
 PRODUCE_TIMEOUT_MS: Final = 10_000
 
+THROTTLED_MS: Final = 5_000
+"""How long one fetch may be held back by a quota of the gateway's user; ours."""
+
+HELD_BACK: Final = "A quota that the upstream cluster has for the gateway's user holds Fetch back for {} ms."
+
 
 class FetchedLog:
     """A partition at its leader. A `record_reader.ReadableLog`. `refused` is why the cluster refuses it."""
@@ -186,13 +191,26 @@ class UpstreamRecords:
         self, leader: int, topic: str, index: int, refused: list[ApiError]
     ) -> Callable[[int, int], Awaitable[bytes]]:
         async def fetch(offset: int, max_bytes: int) -> bytes:
-            """Raises ApiError, and adds it to `refused` if the cluster refuses Fetch."""
+            """Raises ApiError, and adds it to `refused` if the cluster refuses Fetch, or holds it back."""
             partition = FetchPartition(index, fetch_offset=offset, partition_max_bytes=max_bytes)
             request = FetchRequest(max_bytes=max_bytes, topics=[FetchTopic(topic, partitions=[partition])])
-            try:
-                response: Any = await self._asking.ask(leader, request, at_most=FETCH_VERSION, lane=LANE)
-            except UpstreamError as error:
-                raise unavailable(error) from error
+            waited_ms = 0
+            while True:
+                try:
+                    response: Any = await self._asking.ask(leader, request, at_most=FETCH_VERSION, lane=LANE)
+                except UpstreamError as error:
+                    raise unavailable(error) from error
+                if response.error_code:
+                    raise error_of(ApiKey.FETCH, response.error_code, topic)
+                throttle_ms = response.throttle_time_ms
+                if response.responses or throttle_ms <= 0:
+                    break
+                # A broker gives no records to a user whose quota is exceeded. (KIP-219)
+                waited_ms += throttle_ms
+                if waited_ms > THROTTLED_MS:
+                    refused.append(ApiError(ErrorCode.BROKER_NOT_AVAILABLE, HELD_BACK.format(throttle_ms)))
+                    raise refused[-1]
+                await trio.sleep(throttle_ms / 1_000)
             for answered in response.responses:
                 for found in answered.partitions:
                     if found.error_code:

@@ -69,10 +69,13 @@ def error_of(key: int, code: int, name: str, message: str | None = None) -> ApiE
 
 
 class Notes:
-    """What a reading could not read, though it read the rest."""
+    """What a reading could not read, though it read the rest. `unread` are the APIs of which something is
+    missing, as far as they are noted.
+    """
 
     def __init__(self) -> None:
         self.errors: list[str] = []
+        self.unread: set[int] = set()
         self._refused: dict[tuple[str, str, str, str], tuple[str, int]] = {}
 
     @property
@@ -86,6 +89,7 @@ class Notes:
         """Note an error code of a response. Returns whether it is one."""
         if not code:
             return False
+        self.unread.add(key)
         wanted = wanted_acl(key, code, name)
         if wanted is None:
             self.failed(error_of(key, code, name, message))
@@ -96,8 +100,10 @@ class Notes:
         self._refused[at] = first, count + 1
         return True
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, key: int | None = None) -> None:
         """Note why a request failed. Keeps the first few: they often have one cause."""
+        if key is not None:
+            self.unread.add(key)
         text = error.message or error.code.name if isinstance(error, ApiError) else str(error)
         if len(self.errors) < MAX_ERRORS and text not in self.errors:
             self.errors.append(text)

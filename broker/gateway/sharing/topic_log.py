@@ -107,14 +107,15 @@ class TopicLog:
         topic = TopicProduceData(self._name, partition_data=[data])
         request = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[topic])
         response = await self._ask_leader(request, PRODUCE_VERSION, "append")
-        code = response.responses[0].partition_responses[0].error_code
+        code = self._only("Produce", response.responses, "partition_responses").error_code
         if code in TOO_LARGE:
             raise RecordTooLarge(f"{len(value or b'')} bytes: {ErrorCode(code).name}")
         self._check("Produce", code)
 
     async def read(self, offset: int) -> TopicLogPage:
         """Return records from `offset` on; if it is below the first record, from there. Waits for a record,
-        but only for some seconds. Raises LogUnavailable.
+        but only for some seconds, and for as long as the cluster throttles the gateway's user. Raises
+        LogUnavailable.
         """
         partition = FetchPartition(fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(
@@ -127,7 +128,11 @@ class TopicLog:
         response = await self._ask_leader(request, FETCH_VERSION, "read", MAX_WAIT_MS)
         if response.error_code:
             self._check("Fetch", response.error_code)
-        found = response.responses[0].partitions[0]
+        if not response.responses and response.throttle_time_ms > 0:
+            # A quota of the gateway's user is exceeded: the broker gives it no records this time. (KIP-219)
+            await trio.sleep(min(response.throttle_time_ms, TIMEOUT_MS) / 1_000)
+            return TopicLogPage((), offset)
+        found = self._only("Fetch", response.responses)
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             first = await self._offset(EARLIEST)
             if offset >= first:
@@ -150,7 +155,7 @@ class TopicLog:
         partition = ListOffsetsPartition(timestamp=timestamp)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(self._name, [partition])])
         response = await self._ask_leader(request, LIST_OFFSETS_VERSION, "offsets")
-        found = response.topics[0].partitions[0]
+        found = self._only("ListOffsets", response.topics)
         self._check("ListOffsets", found.error_code)
         return int(found.offset)
 
@@ -186,6 +191,14 @@ class TopicLog:
         if code != ErrorCode.TOPIC_ALREADY_EXISTS:
             self._check("CreateTopics", code)
         self._created()
+
+    def _only(self, api: str, topics: list[Any], partitions: str = "partitions") -> Any:
+        """Return what a response has of the partition. Raises LogUnavailable if it has nothing."""
+        for topic in topics:
+            for found in getattr(topic, partitions):
+                return found
+        self._leader = None
+        raise LogUnavailable(f"{api} of {self._name}: the response has no partition")
 
     def _check(self, api: str, code: int) -> None:
         if code:

@@ -485,7 +485,8 @@ class HandlerPool:
                 return
             case EncodedResponse():
                 if outcome.throttle is not None:
-                    self._throttling.start(request, outcome.throttle)
+                    is_reported = outcome.throttle_at != 0
+                    self._throttling.start(request, outcome.throttle, is_reported=is_reported)
                 request.reply = outcome.frame
             case Response():
                 if outcome.throttle is not None:

@@ -2,22 +2,34 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.slice_runner import OneAtATime
+from broker.config.load import load
+from broker.controller.group_changes import DeleteGroupOffsets, ResetKind, ResetOffsets
+from broker.controller.plan import Situation
 from broker.controller.rows.upstream import RefusedRead
+from broker.controller.topic_records import BrowseRecords, Start, StartKind
 from broker.gateway.contents.asking import TIMEOUT_MS, Asking
-from broker.gateway.contents.groups import read_groups
+from broker.gateway.contents.group_changes import GroupChanges
+from broker.gateway.contents.groups import read_group, read_groups
+from broker.gateway.contents.readings import UpstreamReadings
+from broker.gateway.contents.records import THROTTLED_MS, UpstreamRecords
 from broker.gateway.contents.refusals import Notes
 from broker.gateway.contents.topics import LISTED_AT_ONCE, TopicContents, read_topics
 from broker.gateway.upstream.errors import UpstreamError
+from broker.network.clock import TrioClock
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_configs import DescribeConfigsResponse, DescribeConfigsResult
 from broker.protocol.messages.describe_groups import DescribeGroupsResponse
+from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from broker.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -34,9 +46,12 @@ from broker.protocol.messages.metadata import (
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from broker.records.build import NewRecord, build_batch
 from tests.gateway.upstream.test_client import client_of
 from tests.support.fake_upstream import FakeCluster, FakeNode, fake_cluster
 
@@ -61,15 +76,15 @@ def metadata(leaders: list[int], topics: int = 1) -> MetadataResponse:
     )
 
 
-def offsets(request: Any) -> ListOffsetsResponse:
-    """Every partition begins at 5 and ends at 12."""
+def offsets(request: Any, first: int = 5, end: int = 12) -> ListOffsetsResponse:
+    """Every partition begins and ends there."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 topic.name,
                 [
                     ListOffsetsPartitionResponse(
-                        each.partition_index, offset=5 if each.timestamp == -2 else 12
+                        each.partition_index, offset=first if each.timestamp == -2 else end
                     )
                     for each in topic.partitions
                 ],
@@ -297,3 +312,177 @@ async def test_groups_whose_parts_are_refused_are_listed() -> None:
             "classic",
         )
         assert len(notes.errors) >= 1
+
+
+def committed(request: Any) -> OffsetFetchResponse:
+    """Three groups have read 1, 2 and 3 records; as in Kafka, the version decides who is answered."""
+
+    def offset(group_id: str) -> int:
+        return int(group_id.removeprefix("readers-"))
+
+    if not request.groups:
+        partitions = [OffsetFetchResponsePartition(0, offset(request.group_id))]
+        return OffsetFetchResponse(topics=[OffsetFetchResponseTopic("t0", partitions)])
+    return OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(
+                each.group_id,
+                [
+                    OffsetFetchResponseTopics(
+                        "t0", partitions=[OffsetFetchResponsePartitions(0, offset(each.group_id))]
+                    )
+                ],
+            )
+            for each in request.groups
+        ]
+    )
+
+
+@pytest.mark.parametrize(("last_version", "requests"), [(2, 3), (7, 3), (8, 1), (9, 1)])
+async def test_brokers_that_answer_for_one_group_at_a_time_are_asked_for_each(
+    last_version: int, requests: int
+) -> None:
+    """Kafka before 3.0. A reset of all offsets would else succeed, and reset none. (KIP-709)"""
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.versions[ApiKey.OFFSET_FETCH] = (1, last_version)
+        ids = [f"readers-{number}" for number in (1, 2, 3)]
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            groups=[ListedGroup(each, "consumer", "Empty", "Classic") for each in ids]
+        )
+        node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+        node.answers[ApiKey.OFFSET_FETCH] = committed
+        node.answers[ApiKey.FIND_COORDINATOR] = coordinated
+        rows = await read_groups(found, Notes())
+        assert {name: row.lag for name, row in rows.items()} == dict(zip(ids, (11, 10, 9), strict=True))
+        assert node.count(ApiKey.OFFSET_FETCH) == requests
+        detail = await read_group(found, Notes(), ids[1])
+        assert detail is not None and [each.committed for each in detail.offsets] == [2]
+        assert node.count(ApiKey.OFFSET_FETCH) == requests + 1
+
+
+async def test_an_old_brokers_refusal_of_one_group_leaves_the_others() -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.versions[ApiKey.OFFSET_FETCH] = (1, 7)
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            groups=[ListedGroup(f"readers-{number}", "consumer", "Empty", "Classic") for number in (1, 2)]
+        )
+        node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+        node.answers[ApiKey.OFFSET_FETCH] = lambda request: (
+            OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if request.group_id == "readers-1"
+            else committed(request)
+        )
+        notes = Notes()
+        rows = await read_groups(found, notes)
+        assert [rows[f"readers-{number}"].lag for number in (1, 2)] == [None, 10]
+        assert [(each.api, each.resource_name) for each in notes.refused] == [("OffsetFetch", "readers-1")]
+
+
+def coordinated(request: Any) -> FindCoordinatorResponse:
+    """Node 0 coordinates everything."""
+    return FindCoordinatorResponse(coordinators=[Coordinator(key, 0) for key in request.coordinator_keys])
+
+
+LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_groups_of_a_coordinator_that_is_loading_are_not_gone() -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        known = [ListedGroup("readers-1", "consumer", "Empty", "Classic")]
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            error_code=LOADING, groups=known
+        )
+        node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+        node.answers[ApiKey.OFFSET_FETCH] = committed
+        node.answers[ApiKey.FIND_COORDINATOR] = coordinated
+        notes = Notes()
+        assert list(await read_groups(found, notes)) == ["readers-1"]
+        assert "COORDINATOR_LOAD_IN_PROGRESS" in notes.errors[0]
+        assert await read_group(found, Notes(), "readers-1") is not None
+        with pytest.raises(ApiError) as caught:
+            await read_group(found, Notes(), "readers-2")
+        assert caught.value.code is LOADING
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_offsets_that_cannot_be_read_are_not_reset(is_cut: bool) -> None:
+    """A reset of all that the group has would say that it has made it, and make nothing."""
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            groups=[ListedGroup("readers-1", "consumer", "Empty", "Classic")]
+        )
+        node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+        node.answers[ApiKey.FIND_COORDINATOR] = coordinated
+        node.answers[ApiKey.OFFSET_FETCH] = lambda _request: (
+            None
+            if is_cut
+            else OffsetFetchResponse(groups=[OffsetFetchResponseGroup("readers-1", error_code=LOADING)])
+        )
+        changes = GroupChanges(found, UpstreamReadings({}, 1_000, TrioClock()))
+        for command, change in (
+            (ResetOffsets("readers-1", ResetKind.EARLIEST), changes.reset),
+            (DeleteGroupOffsets("readers-1", "t0"), changes.delete_offsets),
+        ):
+            with pytest.raises(ApiError) as caught:
+                await change(command, AT_ANY_ROLE)  # type: ignore[arg-type]
+            assert caught.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def held_back(throttle_ms: int, records: bytes = b"") -> FetchResponse:
+    """What Kafka answers to a user whose quota is exceeded; or records, if there are some."""
+    partition = PartitionData(0, 0, 2, records=records)
+    topics = [FetchableTopicResponse("t0", partitions=[partition])] if records else []
+    return FetchResponse(throttle_time_ms=throttle_ms, responses=topics)
+
+
+AT_ANY_ROLE: Final = cast(
+    Situation, SimpleNamespace(config=load(None, (), {}).config, require=lambda *_: None)
+)
+FROM_THE_BEGINNING: Final = BrowseRecords("t0", Start(StartKind.EARLIEST), limit=10)
+
+
+@pytest.mark.parametrize("throttle_ms", [1, THROTTLED_MS - 1, THROTTLED_MS, THROTTLED_MS + 1])
+async def test_records_that_a_quota_of_the_gateways_user_holds_back_are_waited_for(
+    autojump_clock: MockClock, throttle_ms: int
+) -> None:
+    """They would else look like the end of the topic."""
+    clock = TrioClock()
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.versions[ApiKey.FETCH] = (4, 12)
+        node.answers[ApiKey.LIST_OFFSETS] = lambda request: offsets(request, 0, 2)
+        batch = build_batch([NewRecord(None, each, 1) for each in (b"a", b"b")])
+        answers = [held_back(throttle_ms), held_back(0, bytes(batch))]
+        node.answers[ApiKey.FETCH] = lambda _request: answers.pop(0)
+        records = UpstreamRecords(found, OneAtATime().run, clock.ms, clock.wall_ms)
+        begun = trio.current_time()
+        if throttle_ms > THROTTLED_MS:
+            with pytest.raises(ApiError, match=f"for {throttle_ms} ms") as caught:
+                await records.browse(FROM_THE_BEGINNING, AT_ANY_ROLE)
+            assert caught.value.code is ErrorCode.BROKER_NOT_AVAILABLE and len(answers) == 1
+            return
+        page = (await records.browse(FROM_THE_BEGINNING, AT_ANY_ROLE)).result
+        assert [each.value.kept for each in page.records if each.value is not None] == [b"a", b"b"]
+        assert trio.current_time() - begun >= throttle_ms / 1_000
+
+
+async def test_a_refused_fetch_is_no_end_of_the_topic() -> None:
+    clock = TrioClock()
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.versions[ApiKey.FETCH] = (4, 12)
+        node.answers[ApiKey.FETCH] = lambda _request: FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        records = UpstreamRecords(found, OneAtATime().run, clock.ms, clock.wall_ms)
+        page = (await records.browse(FROM_THE_BEGINNING, AT_ANY_ROLE)).result
+        (unreadable,) = page.unreadable
+        assert "UNKNOWN_SERVER_ERROR" in unreadable.reason

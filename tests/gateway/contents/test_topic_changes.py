@@ -56,6 +56,16 @@ async def test_a_topic_is_created_extended_configured_and_deleted(tmp_path: Path
         ]
 
 
+async def test_the_version_of_a_new_topic_is_that_of_the_topic(tmp_path: Path) -> None:
+    async with world(tmp_path) as found:
+        await found.get("topics")
+        answer = await found.http.post("/api/v1/topics", json={"name": "orders", "partitions": 2})
+        etag = answer.headers["ETag"]
+        assert etag == (await found.http.get("/api/v1/topics/orders")).headers["ETag"]
+        ops = {"ops": [{"key": "retention.ms", "value": "1000"}]}
+        await found.ask("PATCH", "topics/orders/configs", 200, ops, If_Match=etag)
+
+
 async def test_a_change_of_a_topic_that_has_changed_since_is_refused(tmp_path: Path) -> None:
     async with world(tmp_path) as found:
         await found.create(ORDERS)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,6 +17,7 @@ from broker.gateway.sharing.topic_log import (
     COMPRESSED_FROM,
     MAX_ENTRIES,
     READ_AT_ONCE,
+    TIMEOUT_MS,
     LogUnavailable,
     RecordTooLarge,
     TopicLog,
@@ -26,8 +28,17 @@ from broker.gateway.sharing.topic_log import (
 from broker.gateway.upstream.client import UpstreamClient
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.network.clock import TrioClock
+from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse
+from broker.protocol.messages.list_offsets import ListOffsetsResponse, ListOffsetsTopicResponse
+from broker.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from broker.protocol.messages.produce import ProduceResponse, TopicProduceResponse
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from tests.support.fake_upstream import fake_cluster
@@ -130,6 +141,54 @@ async def test_a_response_without_the_topic_is_an_unavailable_log(tmp_path):
         with pytest.raises(LogUnavailable, match="the response has no topic"):
             await TopicLog("shared", client, clock).end()
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def answered(**answers: Any) -> AsyncIterator[TopicLog]:
+    """A log at a broker that gives these answers, by the name of the API."""
+    clock, config = TrioClock(), UpstreamConfig()
+    async with fake_cluster() as cluster, trio.open_nursery() as nursery:
+        (node,) = cluster.live
+        node.versions |= {ApiKey.FETCH: (4, 11), ApiKey.LIST_OFFSETS: (1, 5)}
+        partitions = [MetadataResponsePartition(0, 0, 0)]
+        topics = [MetadataResponseTopic(0, "shared", partitions=partitions)]
+        node.answers[ApiKey.METADATA] = lambda _request: MetadataResponse(topics=topics)
+        for name, answer in answers.items():
+            node.answers[ApiKey[name]] = lambda _request, answer=answer: answer
+        client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(node.port))
+        await nursery.start(client.run)
+        yield TopicLog("shared", client, clock)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("throttle_ms", "waited_s"),
+    [(1, 0.001), (1_500, 1.5), (9_999, 9.999), (TIMEOUT_MS, 10), (TIMEOUT_MS + 1, 10), (2**31 - 1, 10)],
+)
+async def test_a_read_that_a_quota_of_the_gateways_user_holds_back_waits_and_reads_nothing(
+    autojump_clock, throttle_ms, waited_s
+):
+    """A broker answers a Fetch beyond a quota without any topic."""
+    async with answered(FETCH=FetchResponse(throttle_time_ms=throttle_ms)) as topic:
+        begun = trio.current_time()
+        assert await topic.read(7) == TopicLogPage((), 7)
+        assert trio.current_time() - begun == pytest.approx(waited_s, abs=1e-6)
+
+
+@pytest.mark.parametrize("topics", [0, 1])
+async def test_a_response_without_the_partition_is_an_unavailable_log(topics):
+    """A task that followed the log would end with another error, and the gateway with it."""
+    async with answered(
+        FETCH=FetchResponse(responses=[FetchableTopicResponse("shared")] * topics),
+        PRODUCE=ProduceResponse([TopicProduceResponse("shared")] * topics),
+        LIST_OFFSETS=ListOffsetsResponse(topics=[ListOffsetsTopicResponse("shared")] * topics),
+    ) as topic:
+        with pytest.raises(LogUnavailable, match="Fetch of shared: the response has no partition"):
+            await topic.read(7)
+        with pytest.raises(LogUnavailable, match="Produce of shared: the response has no partition"):
+            await topic.append(b"a", b"1")
+        with pytest.raises(LogUnavailable, match="ListOffsets of shared: the response has no partition"):
+            await topic.end()
 
 
 async def test_the_topic_is_created_with_one_partition_and_compacted(tmp_path):

@@ -92,6 +92,13 @@ zo\\u00eb={login("upstream-zoe")}
     }
 
 
+async def test_a_byte_order_mark_is_not_part_of_the_first_principal(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with mapped(tmp_path, f"\ufeffalice={login('a')}") as found:
+        assert await found.user("alice") == "a"
+
+
 async def test_a_refused_principal_has_one_line_a_minute(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,6 +159,7 @@ async def test_a_changed_file_closes_the_connections_of_those_who_are_no_longer_
         f"User\\:alice={login('a')}",
         f"={login('a')}",
         "\\u12=x",
+        "alice=" + login("a", "half of \\ud83d"),
         None,
     ],
 )
