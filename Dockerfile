@@ -35,6 +35,8 @@ RUN extra="${EXTRAS#[}" && extra="${extra%]}" \
         --require-hashes --requirement "requirements/${extra:-runtime}.txt"
 RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement requirements/sbom.txt
 COPY pyproject.toml setup.py README.md LICENSE NOTICE ./
+COPY deploy/weir_backend.py deploy/
+COPY weir weir
 COPY broker broker
 COPY webui webui
 COPY templates templates

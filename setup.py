@@ -17,8 +17,11 @@ from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
+from setuptools.errors import SetupError
 
 FIRST_YEAR_OF_A_ZIP = 315532800
+IN_WHEEL = Path("weir/broker").is_dir()
+"""Whether this is the copy of which deploy/weir_backend.py makes a wheel."""
 
 
 class SourceDistribution(sdist):
@@ -41,6 +44,12 @@ class SourceDistribution(sdist):
 
 class Wheel(bdist_wheel):
     """A wheel without the modes of this checkout's files; SOURCE_DATE_EPOCH is its files' time."""
+
+    def run(self):
+        """Refuse to put Weir's packages beside a user's, which may have the same names."""
+        if not IN_WHEEL:
+            raise SetupError("only `pip wheel .` makes a wheel, through deploy/weir_backend.py")
+        super().run()
 
     def write_wheelfile(self, *arguments, **options):
         """Write the last file of the folder that becomes the wheel."""
@@ -80,19 +89,21 @@ if os.environ.get("WEIR_COMPILED") == "1":
     from mypyc.build import mypycify
 
     project = tomllib.loads(Path(__file__).with_name("pyproject.toml").read_text())
+    modules = project["tool"]["weir"]["compiled"]["modules"]
+    folder = "weir/broker" if IN_WHEEL else "broker"
     # -O3 makes it a third of a megabyte larger and no faster. The tests compile with -O0 and a file for each
     # module, which takes a fraction of the time.
     opt_level = os.environ.get("WEIR_OPT_LEVEL", "2")
     extensions = mypycify(
-        project["tool"]["weir"]["compiled"]["modules"],
-        group_name="broker.weir",
+        [name.replace("broker", folder, 1) for name in modules],
+        group_name=f"{folder.replace('/', '.')}.weir",
         opt_level=opt_level,
         debug_level="0",
         multi_file=opt_level == "0",
     )
     for extension in extensions:
         # mypyc writes the headers of a group with a dot in its name there, and looks for them elsewhere.
-        extension.include_dirs.append("build/broker")
+        extension.include_dirs.append(f"build/{folder}")
         # What is not exported needs no symbol table, and is called directly. A fused multiplication and
         # addition rounds once where the interpreter rounds twice.
         extension.extra_compile_args = [

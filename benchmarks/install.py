@@ -28,7 +28,9 @@ WEIR_REQUIREMENTS: Final = tuple(f"requirements/{name}.txt" for name in ("build"
 WEIR_SOURCES: Final = (
     "pyproject.toml",
     "setup.py",
+    "deploy/weir_backend.py",
     "requirements",
+    "weir",
     "broker",
     "webui",
     "templates",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from broker.server.app import Started
     from broker.server.web import ConsoleStarted
 
-logger = logging.getLogger("broker")
+logger = logging.getLogger(f"{start.ABOVE}broker")
 
 SAME_SIGNAL_S: Final = 1.0
 """Signals within this time of the first belong to the same request: a supervisor signals the process and its
@@ -49,7 +49,7 @@ LAZY_COMMANDS: Final = {
     "pipeline": "pipeline.command:pipeline",
     "sign-metadata": "broker.tools.sign_metadata:sign_metadata",
 }
-"""Commands that `weir serve` does not need, as module:attribute."""
+"""Commands that `weir serve` does not need, as module:attribute; `start.ABOVE` is missing before them."""
 
 
 class LazyGroup(click.Group):
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         if place is None:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = place.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(start.ABOVE + module), attribute)
         return command
 
 

@@ -20,6 +20,9 @@ from typing import Final
 
 import broker
 
+ABOVE: Final = broker.__name__.removesuffix("broker")
+"""What the names of Weir's packages begin with: nothing in a checkout, "weir." where it is installed."""
+
 ROOT: Final = Path(__file__).parents[1]
 BUILDS: Final = Path(sys.prefix) / "compiled"
 LOG: Final = "log"
@@ -34,7 +37,7 @@ def main() -> None:
     """Run `weir`."""
     if is_checkout(ROOT):
         use_build(ROOT, BUILDS)
-    import_module("broker.__main__").main()
+    import_module(f"{broker.__name__}.__main__").main()
 
 
 def is_checkout(root: Path) -> bool:

@@ -13,13 +13,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from broker.quotas.callback import DEFAULT, ClientQuotaCallback, Cluster, Entity, Principal, QuotaKind
+from weir import DEFAULT, Cluster, Entity, Principal, QuotaCallback, QuotaKind
 
 GROUP_KEY: Final = "quota.group."
 EXEMPT_KEY: Final = "quota.exempt.users"
 
 
-class QuotaGroups(ClientQuotaCallback):
+class QuotaGroups(QuotaCallback):
     """Answers from three dictionaries; `_groups` is searched in the order of the configuration."""
 
     def __init__(self) -> None:

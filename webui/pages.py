@@ -15,6 +15,9 @@ from typing import Any, Final
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+import templates
+import webui
+
 
 class Page(msgspec.Struct, frozen=True):
     """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the
@@ -95,7 +98,7 @@ class StaticFiles:
     __slots__ = ("_files", "version")
 
     def __init__(self) -> None:
-        self._files = dict(sorted(_walk(files("webui") / "static", "")))
+        self._files = dict(sorted(_walk(files(webui) / "static", "")))
         self._files["css/common.css"] = b"\n".join(self._files[f"css/{name}.css"] for name in COMMON)
         everything = sha256()
         for name, content in self._files.items():
@@ -147,7 +150,7 @@ class Renderer:
 
     def __init__(self, static: StaticFiles) -> None:
         self._environment = Environment(
-            loader=PackageLoader("templates", ""),
+            loader=PackageLoader(templates.__name__, ""),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,

@@ -95,6 +95,4 @@ async def _with_descriptors(load: Callable[[], Loaded]) -> Loaded:
 
 
 def _load() -> None:
-    import webui.http.app
-    import webui.http.encryption
-    import webui.http.http_server  # noqa: F401
+    from webui.http import app, encryption, http_server  # noqa: F401

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from broker import api as package
 from broker.api.requests.context import RequestContext
 from broker.api.requests.fast_path import FastPath
 from broker.api.requests.outcome import Outcome, in_slices
@@ -144,8 +145,7 @@ def begun(handle: Handler[Any, Any, Any]) -> Handler[Any, Any, Outcome | Awaitab
 @cache
 def load() -> Registry:
     """Import every handler module of this package, which registers the handlers, and return the registry."""
-    package = importlib.import_module("broker.api")
     for info in pkgutil.iter_modules(package.__path__):
         if HANDLER_FILE.fullmatch(info.name):
-            importlib.import_module(f"broker.api.{info.name}")
+            importlib.import_module(f"{package.__name__}.{info.name}")
     return REGISTRY

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from broker.common.errors import BrokerBug, ProtocolViolation
+from broker.protocol import messages
 from broker.protocol.api_key import request_header_version, response_header_version
 from broker.protocol.compile_decode import (
     Decoder,
@@ -186,7 +187,7 @@ def _of_api(api_key: int, kind: str) -> type[Message]:
 
 
 def _load(module: str, name: str) -> type[Message]:
-    return getattr(import_module(f"broker.protocol.messages.{module}"), name)  # type: ignore[no-any-return]
+    return getattr(import_module(f"{messages.__name__}.{module}"), name)  # type: ignore[no-any-return]
 
 
 def _known(message: type[Message], version: int) -> type[Message]:

@@ -1,8 +1,9 @@
 """The interface of a quota callback, an operator's class that decides which clients share a limit and how
 high it is. (Kafka: ClientQuotaCallback, KIP-257)
 
-Public: `client.quota.callback.class` names a class with these methods; docs/quota-callback.md has a working
-example. `guarded_callback` loads it and handles its errors, and `callback_usage` keeps its sensors.
+Public as `weir.QuotaCallback`: `client.quota.callback.class` names a class with these methods;
+docs/quota-callback.md has a working example. `guarded_callback` loads it and handles its errors, and
+`callback_usage` keeps its sensors.
 """
 
 from abc import abstractmethod

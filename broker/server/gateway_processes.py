@@ -17,6 +17,7 @@ from typing import Final
 
 import trio
 
+from broker import start
 from broker.common.errors import ConfigError
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
@@ -116,7 +117,7 @@ class Processes:
 
     async def _run_once(self, index: int) -> int:
         """Run a process to its end. Returns its status, negative for a signal. If cancelled, kills it."""
-        command = [sys.executable, "-m", "broker.start", "gateway", *self._arguments]
+        command = [sys.executable, "-P", "-m", start.__name__, "gateway", *self._arguments]
         for setting in overrides_of(index, self._config):
             command += ["--override", setting]
         # Not through Trio, which forks in a thread: the system stops the process when that thread ends.

@@ -1,5 +1,5 @@
-"""The interface of a custom receiver (`telemetry.receivers`), and its loading. (Kafka:
-ClientTelemetryReceiver)
+"""The interface of a custom receiver (`telemetry.receivers`), and its loading. Public as
+`weir.TelemetryReceiver` and `weir.PushedMetrics`. (Kafka: ClientTelemetryReceiver)
 
 `broker.server.broker` loads receivers at the start; `broker.monitoring.otlp` calls them for every readable
 push. A receiver is a Python class: `package.module:Class`, or the name of an entry point of the group

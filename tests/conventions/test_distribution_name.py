@@ -99,7 +99,7 @@ def _line(text: str, at: int) -> str:
 
 def test_the_distribution_has_its_own_name() -> None:
     assert PROJECT["project"]["name"] == OURS
-    assert PROJECT["project"]["scripts"] == {"weir": "broker.start:main"}
+    assert PROJECT["project"]["scripts"] == {"weir": "weir.__main__:main"}
 
 
 def test_the_installed_version_is_the_brokers() -> None:

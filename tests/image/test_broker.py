@@ -86,7 +86,7 @@ print(*times)
 
 
 def test_neither_pip_nor_a_compiler_came_along(engine: Engine, image: str) -> None:
-    found = engine.run(image, "python3", "-c", "import broker, webui, pipeline; import pip")
+    found = engine.run(image, "python3", "-c", "import weir.broker, weir.webui, weir.pipeline; import pip")
     assert "No module named 'pip'" in found.stderr
     assert engine.run(image, "sh", "-c", "command -v cc gcc make apt-get dpkg").stdout == ""
 

@@ -20,7 +20,7 @@ from webui.insights.reader import environment
 from webui.problem import Problem
 from webui.tables.json_output import encode
 
-WORKER: Final = (sys.executable, "-P", "-m", "webui.decoding.worker")
+WORKER: Final = (sys.executable, "-P", "-m", f"{__name__.removesuffix('decoder')}worker")
 
 LONGEST_S: Final = 30.0
 """Time of a process: six times the processor time that it allows itself, since it shares a busy machine."""

@@ -118,7 +118,7 @@ class NamePath(PathConverter):
 
 
 def build_app(console: Console) -> QuartTrio:
-    app = QuartTrio("webui", static_folder=None, template_folder=None)
+    app = QuartTrio(__name__, static_folder=None, template_folder=None)
     limits = BodyLimits(ROUTES, console.settings.request_max_bytes)
     app.asgi_http_class = paced_connection(console, limits)
     app.url_rule_class = MatchedRule

@@ -33,7 +33,7 @@ LONGEST_LINE: Final = 65_536
 LARGEST_BODY: Final = 8 << 20
 REAPED_WITHIN_S: Final = 2.0
 
-WORKER: Final = (sys.executable, "-P", "-m", "webui.insights.worker")
+WORKER: Final = (sys.executable, "-P", "-m", f"{__name__.removesuffix('reader')}worker")
 INHERITED_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 """Environment variables passed to the process; the others may contain secrets."""
 
@@ -232,7 +232,7 @@ def check_warehouse(warehouse: str) -> None:
 
 def environment(warehouse: str) -> dict[str, str]:
     """Return the environment of the worker process."""
-    ours = str(Path(__file__).parents[2])
+    ours = str(Path(__file__).parents[__name__.count(".")])
     theirs = os.environ.get("PYTHONPATH")
     return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ} | {
         **inherited(warehouse, os.environ),

@@ -17,7 +17,7 @@ from webui.problem import Problem
 from webui.tables.json_output import encode_in_slices
 
 LONGEST_S: Final = 300.0
-REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
+REPLAY: Final = (sys.executable, "-P", "-m", f"{__name__.removesuffix('what_if')}replay")
 
 
 class WhatIf:

@@ -231,7 +231,8 @@ CHANGED: Final = ResponseSpec("The token changed in the meantime; `current` is i
 
 ENDED: Final = Record({"ended": COUNT})
 
-logger = logging.getLogger("webui.rest.access")  # the name that these log lines have had from the start
+# The name that these log lines have had from the start.
+logger = logging.getLogger(f"{__name__.removesuffix('tokens')}access")
 
 
 async def end_sessions(call: Call) -> Reply:
