@@ -210,7 +210,7 @@ class GroupService:
             with suppress(ApiError):
                 self._partitions.log(topic, index)
             end = self._partitions.end_offset(topic, index)
-        if end is None or index in self._partitions.offline(topic):
+        if end is None or self._partitions.is_offline(topic, index):
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
         return end
 
