@@ -31,6 +31,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from broker.protocol.schema import ZERO_UUID
 from broker.security.acl.acl import Operation
 
 AT_ONCE: Final = 256
@@ -112,7 +113,7 @@ def commit_offsets(
         else:
             is_allowed = services.security.allows_topic(context, Operation.READ, name)
             denied = ErrorCode.NONE if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        count = 0 if known is None else known.partitions
+        count, topic_id = (0, ZERO_UUID) if known is None else (known.partitions, known.topic_id)
         entries = []
         for each in topic.partitions:
             index = each.partition_index
@@ -132,6 +133,7 @@ def commit_offsets(
                     each.committed_offset,
                     each.committed_leader_epoch,
                     each.committed_metadata,
+                    topic_id,
                 )
             )
         reply.topics.append(topic_of(topic.name, topic.topic_id, entries))

@@ -5,7 +5,7 @@ offset has offset -1 and no error. Version 1 has no group error, so each partiti
 request names several groups, each with its own error. With `require_stable` (7), a partition whose offset an
 open transaction has committed is UNSTABLE_OFFSET_COMMIT. From 9 a member of a consumer group states its id
 and epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Version 10 names topics by id, and an unknown one
-is UNKNOWN_TOPIC_ID.
+is UNKNOWN_TOPIC_ID; a topic has no offset that was committed for an earlier one with its name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -151,16 +151,19 @@ def _find(
             name = known.name
         if security.allows_topic(context, Operation.DESCRIBE, name):
             found = committed.get(name, {})
-            yield name, topic_id, ErrorCode.NONE, _offsets_of(topic.partition_indexes, found)
+            yield name, topic_id, ErrorCode.NONE, _offsets_of(topic.partition_indexes, found, topic_id)
         else:
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             yield name, topic_id, refusal, _offsets_of(topic.partition_indexes, {})
 
 
 def _offsets_of(
-    indexes: Iterable[int], offsets: Mapping[int, CommittedOffset]
+    indexes: Iterable[int], offsets: Mapping[int, CommittedOffset], topic_id: bytes = ZERO_UUID
 ) -> Iterator[tuple[int, CommittedOffset]]:
-    return ((index, offsets.get(index, NOTHING_COMMITTED)) for index in indexes)
+    """Yield the offsets, without those of an earlier topic with the name if the topic is asked for by id."""
+    for index in indexes:
+        offset = offsets.get(index, NOTHING_COMMITTED)
+        yield index, offset if offset.may_be_of(topic_id) else NOTHING_COMMITTED
 
 
 def _without_offsets(topics: Iterable[OffsetFetchRequestTopic] | None) -> CommittedOffsets:

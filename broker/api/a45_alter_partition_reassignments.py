@@ -2,7 +2,8 @@
 
 Versions 0-1. Assigning a partition to this broker succeeds and changes nothing, which
 kafka-reassign-partitions needs to move partitions between log directories. Any other broker is
-INVALID_REPLICA_ASSIGNMENT; a null list, which cancels a reassignment, is NO_REASSIGNMENT_IN_PROGRESS.
+INVALID_REPLICA_ASSIGNMENT, and so is this one while all its log directories are cordoned (KIP-1066); a null
+list, which cancels a reassignment, is NO_REASSIGNMENT_IN_PROGRESS.
 """
 
 from functools import partial
@@ -59,7 +60,8 @@ def _response(
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
         if requested.replicas is None:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        check_replicas([tuple(requested.replicas)], services.node_id)
+        is_cordoned = services.control.config.log.are_all_cordoned
+        check_replicas([requested.replicas], services.node_id, is_cordoned=is_cordoned)
     except ApiError as refused:
         return ReassignablePartitionResponse(index, refused.code, refused.message)
     return ReassignablePartitionResponse(index)

@@ -6,7 +6,7 @@ created when the image changes.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from broker.common.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
@@ -186,8 +186,8 @@ def _assigned(topic: NewTopic, at: Situation) -> tuple[int, int]:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Found multiple manual partition assignments for partition {index}",
         )
-    check_replicas([brokers for _, brokers in topic.assignments], at.node_id)
-    _check_cordoned(at)
+    brokers = [each for _, each in topic.assignments]
+    check_replicas(brokers, at.node_id, is_cordoned=at.config.log.are_all_cordoned)
     if sorted(indexes) != list(range(len(indexes))):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -260,8 +260,7 @@ def _added_partitions(wanted: NewPartitions, at: Situation) -> int:
                 f"Attempted to add {added} additional partition(s), but only {len(wanted.assignments)} "
                 "assignment(s) were specified.",
             )
-        check_replicas(wanted.assignments, at.node_id)
-        _check_cordoned(at)
+        check_replicas(wanted.assignments, at.node_id, is_cordoned=at.config.log.are_all_cordoned)
     elif at.config.log.are_all_cordoned:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, ALL_CORDONED)
     return added
@@ -324,30 +323,27 @@ def _deletion_changes(topic: Topic) -> list[Change]:
     ]
 
 
-def check_replicas(assignments: Sequence[tuple[int, ...]], node_id: int) -> None:
-    """Raise ApiError INVALID_REPLICA_ASSIGNMENT unless each partition is on this broker exactly once."""
+def check_replicas(assignments: Iterable[Sequence[int]], node_id: int, *, is_cordoned: bool) -> None:
+    """Raise ApiError INVALID_REPLICA_ASSIGNMENT unless each partition is on this broker, exactly once.
+
+    `is_cordoned`: no log directory gets partitions. (Kafka: validateManualPartitionAssignment)
+    """
     for brokers in assignments:
-        unknown = [broker for broker in brokers if broker != node_id]
-        if not brokers:
+        wanted = sorted(brokers)
+        if not wanted:
             problem = "an empty replica list."
-        elif unknown:
-            problem = f"broker {unknown[0]}, but no such broker is registered."
-        elif len(brokers) > 1:
+        elif wanted[0] != node_id:
+            problem = f"broker {wanted[0]}, but no such broker is registered."
+        elif is_cordoned:
+            problem = f"broker {node_id}, but all its log directories are cordoned."
+        elif wanted[1:2] == [node_id]:
             problem = f"the broker {node_id} more than once."
+        elif wanted[1:]:
+            problem = f"broker {wanted[1]}, but no such broker is registered."
         else:
             continue
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}"
-        )
-
-
-def _check_cordoned(at: Situation) -> None:
-    """Raise ApiError INVALID_REPLICA_ASSIGNMENT if no directory gets new partitions. (KIP-1066)"""
-    if at.config.log.are_all_cordoned:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The manual partition assignment includes broker {at.node_id}, but all its log directories are "
-            "cordoned.",
         )
 
 

@@ -112,7 +112,7 @@ class GroupService:
         for log in self._logs.read():
             self._logs.replay(log.values.items(), self.coordinator.replay)
             for producer_id, pending in log.pending.items():
-                self._pend(producer_id, pending)
+                self._pend(producer_id, pending.items())
         if not self._logs.is_unreadable:
             self.write_now(self.coordinator.loaded(now), now)
 
@@ -148,6 +148,9 @@ class GroupService:
         for log, added in writing.written:
             if writing.producer is None:
                 log.keep(added)
+                for key, value in added:
+                    if value is None:
+                        self.coordinator.offsets.tombstone_written(key)
             else:
                 log.pend(writing.producer[0], added)
                 self._pend(writing.producer[0], added)
@@ -210,7 +213,7 @@ class GroupService:
             with suppress(ApiError):
                 self._partitions.log(topic, index)
             end = self._partitions.end_offset(topic, index)
-        if end is None or index in self._partitions.offline(topic):
+        if end is None or self._partitions.is_offline(topic, index):
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
         return end
 

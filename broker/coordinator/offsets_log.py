@@ -46,14 +46,14 @@ REWRITTEN_AT_ONCE: Final = 128
 class OffsetsLog:
     """A partition's log and values. `values` holds the last value of each key, without deleted keys.
 
-    `pending` holds the records of each producer's open transaction; they become values with its commit
-    marker.
+    `pending` holds the last record of each key of each producer's open transaction; they become values with
+    its commit marker. A tombstone outside it removes them.
     """
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
         self.values: dict[bytes, bytes] = {}
-        self.pending: dict[int, list[Record]] = {}
+        self.pending: dict[int, dict[bytes, bytes | None]] = {}
         self._rewriting: tuple[int, list[bytes]] | None = None
         """While a rewrite runs: the offset before which everything will be obsolete, and the keys left."""
         self._rewrote_ms = 0
@@ -115,18 +115,20 @@ class OffsetsLog:
         for key, value in written:
             if value is None:
                 values.pop(key, None)
+                for pending in self.pending.values():
+                    pending.pop(key, None)
             else:
                 values[key] = value
 
     def pend(self, producer_id: int, written: Iterable[Record]) -> None:
         """Note written records of an open transaction."""
-        self.pending.setdefault(producer_id, []).extend(written)
+        self.pending.setdefault(producer_id, {}).update(written)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Apply a written marker."""
-        ended = self.pending.pop(producer_id, [])
+        ended = self.pending.pop(producer_id, {})
         if is_commit:
-            self.keep(ended)
+            self.keep(ended.items())
 
     def tidy(self, wall_ms: int, commit: Callable[[], object]) -> None:
         """Take the next due step of a rewrite. Requires that nothing is staged."""

@@ -214,6 +214,12 @@ class Partitions:
             return _NONE_OFFLINE
         return {log.index for log in offline if log.topic == topic and log.adopted}
 
+    def is_offline(self, name: str, index: int) -> bool:
+        """Return whether a partition is unusable until the next start; False if its log is not open."""
+        topic = self.by_name.get(name)
+        log = None if topic is None else topic.open_logs.get(index)
+        return log is not None and log.offline is not None
+
     def overdue_flushes(self) -> Sequence[Flush]:
         """Return the flushes that must finish before the last commit may be acknowledged (flush.messages)."""
         return self.store.overdue_flushes()

@@ -33,7 +33,7 @@ from broker.controller.control import Control, Subscriber
 from broker.controller.dynamic_config import DynamicConfig
 from broker.log.store import LogStore
 from broker.metadata.changes import Delta, QuotaChange, ShadowChange
-from broker.metadata.image import Image
+from broker.metadata.image import Image, Topic
 from broker.network.requests.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.partitions.partitions import Partitions
@@ -158,20 +158,17 @@ class TopicListener:
         if not delta.topics:
             return
         partitions, clock = self._partitions, self._clock
-        gone: list[str] = []
-        forgotten: dict[str, int] = {}
+        gone: dict[str, Topic] = {}
         for name in delta.topics:
             topic = old.topics.get(name)
             if topic is not None and (name not in new.topics or new.topics[name].topic_id != topic.topic_id):
-                gone.append(name)
-                if name not in new.topics:
-                    forgotten[name] = topic.partitions
+                gone[name] = topic
             yield
         if gone:
             yield from partitions.delete_in_steps(new, gone, self._fetches.complete)
             yield from partitions.host_in_steps(new, gone)
-            yield from forget_topics(self._groups, forgotten, clock.ms, clock.wall_ms)
-            ids = {old.topics[name].topic_id for name in gone}
+            yield from forget_topics(self._groups, gone, clock.ms, clock.wall_ms)
+            ids = {topic.topic_id for topic in gone.values()}
             yield from forget_states(self._groups, ids, clock.ms, clock.wall_ms)
             self._server.clear_caches()
             yield

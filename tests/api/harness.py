@@ -444,8 +444,8 @@ class Harness:
             path.forget()
         for log in self.partitions.on_metadata_update(new, delta.topics):
             self.fetches.complete(log)
-        gone = {name: old.topics[name].partitions for name in delta.topics & (old.topics.keys() - new.topics)}
+        gone = {name: old.topics[name] for name in delta.topics & (old.topics.keys() - new.topics)}
         now_ms, wall_ms = self.now
         run_through(forget_topics(self.services[GroupServices], gone, lambda: now_ms, lambda: wall_ms))
-        ids = {old.topics[name].topic_id for name in gone}
+        ids = {topic.topic_id for topic in gone.values()}
         run_through(forget_states(self.services[GroupServices], ids, lambda: now_ms, lambda: wall_ms))

@@ -311,6 +311,20 @@ async def test_a_topic_that_is_created_again_has_none_of_the_offsets_of_its_form
     ]
 
 
+async def test_an_offset_of_a_former_id_is_not_fetched_by_id(ready: Harness) -> None:
+    """As a kill leaves it between the deletion of a topic and the tombstones of its offsets."""
+    topic_id = ready.control.image.topics["orders"].topic_id
+    await commit(ready, 42)
+    offsets = ready.groups.coordinator.offsets.committed(GROUP)["orders"]
+    assert offsets[0].topic_id == topic_id
+    assert await fetched_by_id(ready, topic_id) == [(topic_id, [(42, 0)])]
+    offsets[0] = offsets[0]._replace(topic_id=b"f" * 16)  # type: ignore[index]
+    assert await fetched_by_id(ready, topic_id) == [(topic_id, [(-1, 0)])]
+    assert await committed(ready) == 42
+    offsets[0] = offsets[0]._replace(topic_id=bytes(16))  # type: ignore[index]
+    assert await fetched_by_id(ready, topic_id) == [(topic_id, [(42, 0)])]
+
+
 async def test_a_generation_of_an_unknown_group_is_told_by_id_too(ready: Harness) -> None:
     topic_id = ready.control.image.topics["orders"].topic_id
     reply = await ready.ask(by_id(topic_id, 42, 0, generation=1), 10)

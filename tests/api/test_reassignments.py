@@ -1,5 +1,7 @@
 """Reassignments between brokers, as kafka-reassign-partitions needs them with a single broker."""
 
+from pathlib import Path
+
 import pytest
 
 from broker.common.errors import ErrorCode
@@ -39,7 +41,10 @@ async def test_a_partition_may_stay_where_it_is(harness: Harness, version: int) 
         ("orders", 0, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None),
         ("orders", 0, [2], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 2, but no such broker"),
         ("orders", 0, [1, 2], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 2, but no such broker"),
+        ("orders", 0, [9, 1, 8], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 8, but no such broker"),
+        ("orders", 0, [0, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 0, but no such broker"),
         ("orders", 0, [1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the broker 1 more than once."),
+        ("orders", 0, [2, 1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the broker 1 more than once."),
         ("orders", 0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an empty replica list."),
     ],
 )
@@ -57,3 +62,20 @@ async def test_nothing_is_ever_on_its_way(harness: Harness) -> None:
     for topics in (None, [ListPartitionReassignmentsTopics("orders", [0, 1])]):
         answer = await harness.ask(ListPartitionReassignmentsRequest(60_000, topics))
         assert (answer.error_code, answer.topics) == (0, [])
+
+
+async def test_no_partition_is_assigned_while_all_directories_are_cordoned(tmp_path: Path) -> None:
+    dirs = f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}"
+    cordoned = "The manual partition assignment includes broker 1, but all its log directories are cordoned."
+    for setting, words in ((f"{tmp_path / 'a'}", None), (f"{tmp_path / 'a'},{tmp_path / 'b'}", cordoned)):
+        harness = Harness(tmp_path, dirs, f"cordoned.log.dirs={setting}")
+        if words is None:
+            await harness.create_topic("orders")
+        code = ErrorCode.NONE if words is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert await reassign(harness, "orders", 0, [1]) == (code, words)
+        assert "broker 0, but no such" in (await reassign(harness, "orders", 0, [1, 0]))[1]  # type: ignore[operator]
+        if words is not None:
+            for replicas in ([1, 1], [2, 1]):
+                assert (await reassign(harness, "orders", 0, replicas))[1] == cordoned
+        assert (await reassign(harness, "orders", 0, None))[0] == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        harness.close()

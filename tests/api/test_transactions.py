@@ -1,7 +1,7 @@
 """Transactions: begun, written, ended, fenced, timed out, and killed at any point."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -36,6 +37,11 @@ from broker.protocol.messages.end_txn import EndTxnRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from broker.protocol.messages.list_transactions import ListTransactionsRequest
+from broker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -46,6 +52,7 @@ from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.api.group import commit
 from tests.api.harness import Harness
 from tests.api.leaving import leaving_after
 from tests.api.transacting import TransactionalProducer, fetch_of, fetched, visible
@@ -449,6 +456,54 @@ async def test_version_6_names_topics_by_id_and_knows_the_errors_of_members(harn
     assert await commit(topic=topic_id) == 0
     assert await producer.end(commit=True) == 0
     assert await _offset(harness, "g") == (5, 0)
+
+
+async def delete_topic(harness: Harness) -> None:
+    await harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState("events")]))
+    await harness.create_topic("events", 2)
+
+
+async def delete_group(harness: Harness) -> None:
+    assert (await harness.ask(DeleteGroupsRequest(["g"]))).results[0].error_code == 0
+
+
+async def delete_offset(harness: Harness) -> None:
+    topics = [OffsetDeleteRequestTopic("events", [OffsetDeleteRequestPartition(0)])]
+    assert (await harness.ask(OffsetDeleteRequest("g", topics))).error_code == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("delete", [delete_topic, delete_group, delete_offset])
+async def test_an_offset_that_is_deleted_does_not_come_back_with_the_commit(
+    tmp_path: Path, delete: Callable[[Harness], Awaitable[None]], restarts: bool
+) -> None:
+    harness = Harness(tmp_path)
+    producer = await producer_on(harness)
+    await commit(harness, 3, topic="events", group="g")  # the group exists
+    for number in range(2):
+        assert await producer.commit_offset("g", 5 + number) == 0
+    await delete(harness)
+    assert await _offset(harness, "g", stable=True) == (-1, 0)
+    if restarts:
+        harness.close()
+        harness = producer.harness = Harness(tmp_path)
+    assert await producer.end(commit=True) == 0
+    assert await _offset(harness, "g", stable=True) == (-1, 0)
+    harness.close()
+
+
+async def test_an_offset_with_a_pending_one_does_not_expire(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "offsets.retention.minutes=1", "transaction.max.timeout.ms=1000000")
+    await harness.create_topic("events", 2)
+    producer = await TransactionalProducer(harness, client_version=2).begin(timeout_ms=1_000_000)
+    await commit(harness, 3, topic="events", group="g")
+    assert await producer.commit_offset("g", 5) == 0
+    harness.advance(700_000)  # the check runs every 10 minutes
+    assert await _offset(harness, "g") == (3, 0)
+    assert await producer.end(commit=False) == 0
+    harness.advance(600_000)
+    assert await _offset(harness, "g") == (-1, 0)
+    harness.close()
 
 
 async def _offset(harness: Harness, group: str, *, stable: bool = False) -> tuple[int, int]:

@@ -271,6 +271,25 @@ def test_a_rewrite_keeps_what_an_open_transaction_wrote(
     assert values_of(log) == offsets.values == expected
 
 
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_tombstone_ends_what_open_transactions_wrote(
+    store: LogStore, log: PartitionLog, is_deleted: bool
+) -> None:
+    offsets = OffsetsLog(log)
+    for producer in (7, 8):
+        offsets.stage([(b"k", b"new"), (b"l", b"%d" % producer)], WALL_MS, producer=(producer, 0))
+        store.commit()
+        offsets.pend(producer, [(b"k", b"new"), (b"l", b"%d" % producer)])
+    if is_deleted:
+        write(offsets, store, (b"k", None))
+    for producer in (7, 8):
+        log.stage_marker(Marker(True, 0), producer, 0, WALL_MS)
+        store.commit()
+        offsets.end_transaction(producer, is_commit=True)
+    expected = {b"l": b"8"} if is_deleted else {b"k": b"new", b"l": b"8"}
+    assert values_of(log) == offsets.values == expected
+
+
 def test_a_compacted_log_has_the_same_values_and_open_transactions(store: LogStore) -> None:
     log = store.create_partition(
         "__consumer_offsets", TOPIC_ID, 0, TopicSettings(cleanup_policy=("compact",), segment_bytes=2_000)
@@ -295,4 +314,4 @@ def test_a_compacted_log_has_the_same_values_and_open_transactions(store: LogSto
     after = OffsetsLog(log)
     after.read()
     assert (after.values, after.pending) == (before.values, before.pending)
-    assert after.pending == {99: [(b"open", b"1")]}
+    assert after.pending == {99: {b"open": b"1"}}

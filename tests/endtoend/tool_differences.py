@@ -11,10 +11,7 @@ INDEX: Final = (
 )
 OWN_KEYS: Final = "Weir has settings of its own"
 INTERNAL_TOPICS: Final = "the topics that the broker writes have other settings"
-RECORDS: Final = (
-    "Kafka's coordinators write more: the id of an offset's topic, an empty group before its first "
-    "generation, the earlier id of a producer"
-)
+RECORDS: Final = "Kafka's coordinators write more: an empty group at first, the earlier id of a producer"
 UNKNOWN_KEY: Final = "Kafka deletes what no resource can have"
 WHY: Final = "Weir's message says what is wrong with the pattern"
 LEVELS: Final = "the levels of features are fixed in Weir"
@@ -71,7 +68,6 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
         "kafka-topics --describe --topic __transaction_state",
     ),
     RECORDS: (
-        f"{OFFSETS}.OffsetsMessageFormatter --group internals --timeout-ms 4000",
         f"{OFFSETS}.GroupMetadataMessageFormatter --group internals-too --timeout-ms 4000",
         f"{TRANSACTIONS}.TransactionLogMessageFormatter --group internals --timeout-ms 4000",
     ),

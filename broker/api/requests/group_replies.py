@@ -5,7 +5,7 @@ handler passes a `GroupRequest` to the coordinator, which returns it with the re
 waiting request, from a later call. Responses are sent after the records of their call are committed.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends, outcome_of
 from broker.api.requests.services import GroupServices
 from broker.common.slices import Slices, Steps
+from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.expiry import OnTimerFailure
 from broker.coordinator.group.messages import Effects, Now, Token
 from broker.coordinator.group_service import Writing
@@ -125,12 +126,9 @@ def expire_groups(
 
 
 def forget_topics(
-    services: GroupServices, topics: Mapping[str, int], now_ms: Callable[[], int], wall_ms: Callable[[], int]
+    services: GroupServices, topics: Topics, now_ms: Callable[[], int], wall_ms: Callable[[], int]
 ) -> Steps[None]:
-    """Delete the committed offsets of deleted topics.
-
-    `topics` maps each name to its number of partitions. Never called from a handler's batch.
-    """
+    """Delete the committed offsets of deleted topics. Never called from a handler's batch."""
     for group_id, partitions in services.groups.coordinator.offsets.committed_in(topics):
         if partitions:
             now = Now(now_ms(), wall_ms())

@@ -143,7 +143,7 @@ class GroupCoordinator:
         error = self._check_delete(group_id)
         if not error:
             group = self.groups.by_id[group_id]
-            offsets.drop(transition, group, offsets.partitions_of(group))
+            offsets.drop_all(transition, group)
             self.groups.remove(transition, group)
         return error
 

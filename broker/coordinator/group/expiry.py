@@ -115,7 +115,8 @@ def _expire(
 
     The retention runs from when a classic group became empty. It runs from the commit if a stable group no
     longer consumes the topic, in a consumer group, or if the group never had members. Nothing expires during
-    a rebalance, nor without the `subscribed` topics of a group with members.
+    a rebalance, nor without the `subscribed` topics of a group with members, nor while an open transaction
+    has another offset of the partition.
     """
     if group.is_empty:
         subscribed = None
@@ -123,7 +124,8 @@ def _expire(
         return
     retention_ms = transition.config.offsets_retention_ms
     for topic, partition in _expired(group, partitions, transition.wall_ms, retention_ms):
-        if subscribed is None or topic not in subscribed:
+        is_pending = transition.pending_offsets.has(group.group_id, topic, partition)
+        if not is_pending and (subscribed is None or topic not in subscribed):
             transition.drop_offset(group.group_id, group.offsets, topic, partition)
 
 

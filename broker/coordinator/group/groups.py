@@ -58,6 +58,7 @@ from broker.coordinator.group.modern_group import (
     described,
     partition_counts,
 )
+from broker.coordinator.group.pending_offsets import PendingOffsets
 from broker.coordinator.group.persistence import tombstone_of
 from broker.coordinator.group.records import GroupKey, decode_key
 from broker.coordinator.group.share.group import ShareGroup
@@ -212,6 +213,9 @@ class Groups:
         """The share groups that may have states to initialize or to delete."""
         self.on_pending_states: Callable[[int], None] = lambda _deadline_ms: None
         """Called with 0, a deadline that is due, when `pending_states` grows."""
+        self.on_removed: Callable[[str], None] = lambda _group_id: None
+        """Called with the id of each group that is deleted or has expired."""
+        self.pending_offsets = PendingOffsets()
         self._cluster_topics = cluster_topics
         self._pending: PendingRequests = {}
         self._latest_ms = 0
@@ -246,6 +250,7 @@ class Groups:
 
     def remove(self, transition: Transition, group: AnyGroup) -> None:
         """Remove an empty group, and record it."""
+        self.on_removed(group.group_id)
         if isinstance(group, ModernGroup):
             transition.keep(group)
             for record in run_through(group.tombstones()):
@@ -268,6 +273,7 @@ class Groups:
             self._cluster_topics(),
             self.timers if timers is None else timers,
             self._pending,
+            self.pending_offsets,
             now,
         )
 

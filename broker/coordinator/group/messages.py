@@ -15,6 +15,7 @@ from broker.coordinator.group.streams.assignor import TaskOffsets, TaskSets
 from broker.coordinator.group.streams.configured import EndpointPartitions
 from broker.coordinator.group.streams.status import Status
 from broker.coordinator.group.streams.topology import TopicInfo, Topology
+from broker.protocol.schema import ZERO_UUID
 
 NO_EPOCH = -1
 
@@ -23,6 +24,7 @@ class CommittedOffset(NamedTuple):
     """A committed offset.
 
     `leader_epoch` is -1 if the client sent none; `expire_ms` is set only by commits with their own retention.
+    `topic_id` has 16 bytes, which are 0 if it is not known: records before version 4 do not have it.
     """
 
     offset: int
@@ -30,6 +32,11 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_ms: int
     expire_ms: int | None = None
+    topic_id: bytes = ZERO_UUID
+
+    def may_be_of(self, topic_id: bytes) -> bool:
+        """Return whether the offset is one of this topic, and not of a deleted one with the same name."""
+        return topic_id == self.topic_id or ZERO_UUID in (topic_id, self.topic_id)
 
     def is_expired(self, wall_ms: int, retention_ms: int, kept_since_ms: int) -> bool:
         """Return whether the offset has expired.
@@ -111,6 +118,7 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str | None = None
+    topic_id: bytes = ZERO_UUID
 
 
 class CommitRequest(msgspec.Struct, frozen=True):

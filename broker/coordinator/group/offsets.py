@@ -8,14 +8,14 @@ ClassicGroup.computeSubscribedTopics)
 """
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 from broker.common.errors import BrokerBug, ErrorCode
 from broker.common.slices import Steps
 from broker.coordinator.group.any_group import AnyGroup
+from broker.coordinator.group.consumer.assignment import Topics
 from broker.coordinator.group.consumer.group import ConsumerGroup
 from broker.coordinator.group.group import ClassicGroup
 from broker.coordinator.group.groups import Groups
@@ -26,6 +26,7 @@ from broker.coordinator.group.messages import (
     Effects,
     Now,
     OffsetDeleteReply,
+    Offsets,
     OffsetToCommit,
     Token,
 )
@@ -122,47 +123,20 @@ READINGS: Final = 2
 NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 
 
-class PendingOffsets:
-    """The offsets of open transactions by producer id; a later one of the same partition replaces the
-    earlier.
-    """
-
-    def __init__(self) -> None:
-        self._by_producer: dict[int, dict[OffsetKey, CommittedOffset]] = {}
-        self._producers: Counter[OffsetKey] = Counter()
-
-    def add(self, producer_id: int, place: OffsetKey, committed: CommittedOffset) -> None:
-        pending = self._by_producer.setdefault(producer_id, {})
-        if place not in pending:
-            self._producers[place] += 1
-        pending[place] = committed
-
-    def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Return whether an open transaction has an offset for this partition."""
-        return bool(self._producers) and OffsetKey(group_id, topic, partition) in self._producers
-
-    def end(
-        self, producer_id: int, is_wanted: Callable[[str], bool]
-    ) -> list[tuple[OffsetKey, CommittedOffset]]:
-        """Remove and return the producer's offsets of the groups that are wanted."""
-        pending = self._by_producer.get(producer_id, {})
-        ended = [(place, offset) for place, offset in pending.items() if is_wanted(place.group_id)]
-        for place, _ in ended:
-            del pending[place]
-            self._producers[place] -= 1
-            if not self._producers[place]:
-                del self._producers[place]
-        if not pending:
-            self._by_producer.pop(producer_id, None)
-        return ended
-
-
 class GroupOffsets:
     """The offsets of all groups, which hold them."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._pending = PendingOffsets()
+        self._pending = groups.pending_offsets
+
+    def tombstone_written(self, key: bytes) -> None:
+        """Drop what open transactions have committed for a partition whose tombstone was written."""
+        if self._pending.is_empty:
+            return
+        place = decode_key(key)
+        if isinstance(place, OffsetKey):
+            self._pending.drop(place)
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
         """Apply one record of an open transaction. Raises UnreadableRecord."""
@@ -279,30 +253,47 @@ class GroupOffsets:
         transition.reply(token, OffsetDeleteReply(ErrorCode.NONE, errors))
         return transition.effects
 
-    def committed_in(self, topics: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-        """Yield in batches the partitions of `topics` for which groups have committed offsets.
+    def committed_in(self, topics: Topics) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        """Yield in batches the partitions of `topics` for which groups have committed offsets, and those for
+        which open transactions have.
 
-        `topics` maps names to partition counts. An empty batch is a pause after groups and topics without
-        such commits. Skips groups created meanwhile.
+        An offset with another topic id is of another topic with the name. An empty batch is a pause after
+        groups and topics without such commits. Skips groups created meanwhile.
         """
         for group_id in list(self._groups.by_id):
             committed = self.committed(group_id)
             found: list[tuple[str, int]] = []
-            for topic in list(topics if len(topics) < len(committed) else committed):
-                if topic in committed and topic in topics:
-                    found += [(topic, each) for each in committed[topic] if each < topics[topic]]
+            for name in list(topics if len(topics) < len(committed) else committed):
+                if name in committed and name in topics:
+                    topic = topics[name]
+                    found += [
+                        (name, each)
+                        for each, offset in committed[name].items()
+                        if each < topic.partitions and offset.may_be_of(topic.topic_id)
+                    ]
                 while len(found) >= OFFSETS_AT_ONCE:
                     yield group_id, found[:OFFSETS_AT_ONCE]
                     del found[:OFFSETS_AT_ONCE]
                 yield group_id, []
             yield group_id, found
+        for group_id in self._pending.group_ids():
+            yield group_id, self._pending_in(group_id, topics)
+
+    def _pending_in(self, group_id: str, topics: Topics) -> list[tuple[str, int]]:
+        return [
+            (name, each)
+            for name, each in self._pending.partitions_of(group_id)
+            if name in topics
+            and self._pending.may_be_of(OffsetKey(group_id, name, each), topics[name].topic_id)
+        ]
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for partitions of deleted topics."""
         transition = self._groups.transition(now)
         group = self._groups.get(group_id)
-        if group is not None:
-            drop(transition, group, partitions)
+        offsets: Offsets = {} if group is None else group.offsets
+        for topic, partition in partitions:
+            transition.drop_offset(group_id, offsets, topic, partition)
         return transition.effects
 
     def count(self, group_id: str, most: int) -> int:
@@ -315,16 +306,18 @@ class GroupOffsets:
         return count
 
 
-def drop(transition: Transition, group: AnyGroup, partitions: Iterable[tuple[str, int]]) -> None:
-    """Remove offsets even if in use: the partitions or the group are deleted."""
-    for topic, partition in partitions:
-        transition.drop_offset(group.group_id, group.offsets, topic, partition)
-
-
 def drop_some(transition: Transition, group: AnyGroup) -> None:
     """Remove the first OFFSETS_AT_ONCE offsets, of a group that is to be deleted."""
     pairs = ((topic, partition) for topic, some in group.offsets.items() for partition in some)
-    drop(transition, group, list(islice(pairs, OFFSETS_AT_ONCE)))
+    for topic, partition in list(islice(pairs, OFFSETS_AT_ONCE)):
+        transition.drop_offset(group.group_id, group.offsets, topic, partition)
+
+
+def drop_all(transition: Transition, group: AnyGroup) -> None:
+    """Remove all offsets, with those of open transactions, of a group that is deleted."""
+    pending = transition.pending_offsets.partitions_of(group.group_id)
+    for topic, partition in dict.fromkeys((*partitions_of(group), *pending)):
+        transition.drop_offset(group.group_id, group.offsets, topic, partition)
 
 
 def partitions_of(group: AnyGroup) -> Iterator[tuple[str, int]]:
@@ -386,7 +379,8 @@ def _committed(
     metadata = one.metadata or ""
     if len(metadata) > transition.config.offset_metadata_max_bytes:
         return None
-    return CommittedOffset(one.offset, one.leader_epoch, metadata, transition.wall_ms, expire_ms)
+    wall_ms = transition.wall_ms
+    return CommittedOffset(one.offset, one.leader_epoch, metadata, wall_ms, expire_ms, one.topic_id)
 
 
 def _check_delete(group: AnyGroup) -> ErrorCode:

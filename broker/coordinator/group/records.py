@@ -3,8 +3,8 @@ values of groups of the other types have in common.
 
 Used by `transition` to write and by `persistence` to read; the members of the other types are in
 `consumer.records`, `share.records` and `streams.records`. A key has plain strings. A value of a classic
-group, or of an offset, has them too; the others begin with their version, and have compact lengths and tagged
-fields. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue 3)
+group has them too; the others begin with their version, and have compact lengths and tagged fields. (Kafka:
+OffsetCommitKey 1, OffsetCommitValue 4 or 1, GroupMetadataKey 2, GroupMetadataValue 3)
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,6 +17,7 @@ import msgspec
 
 from broker.common.slices import SLICE, Steps
 from broker.coordinator.group.messages import NO_EPOCH, CommittedOffset, Record
+from broker.protocol.schema import ZERO_UUID
 from broker.records.stored_fields import FlexibleFields, StoredFields, UnreadableRecord, varint
 
 _INT16, _INT32, _INT64 = (Struct(f">{code}") for code in "hiq")
@@ -109,6 +110,9 @@ def tombstones(key_types: Iterable[KeyType], group_id: str, name: str = "") -> l
 
 NO_TAGS: Final = b"\0"
 """The end of a struct without tagged fields."""
+
+_TOPIC_ID: Final = b"\1\0\x10"
+"""The number of tagged fields; the tag and the size of the topic id of an offset."""
 
 
 def head() -> bytes:
@@ -242,14 +246,15 @@ def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def encode_offset_value(committed: CommittedOffset) -> bytes:
-    metadata, stamp = plain_string(committed.metadata), _INT64.pack(committed.commit_ms)
+    stamp = _INT64.pack(committed.commit_ms)
     if committed.expire_ms is None:
-        return b"".join(
-            (_OFFSET_AND_EPOCH.pack(3, committed.offset, committed.leader_epoch), metadata, stamp)
-        )
-    # Only version 1 has an expiry time; it has no leader epoch.
+        head = _OFFSET_AND_EPOCH.pack(4, committed.offset, committed.leader_epoch)
+        topic_id = committed.topic_id
+        tagged = NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID + topic_id
+        return b"".join((head, string(committed.metadata), stamp, tagged))
+    # Only version 1 has an expiry time; it has neither a leader epoch nor a topic id.
     head, expiry = _VERSION_AND_OFFSET.pack(1, committed.offset), _INT64.pack(committed.expire_ms)
-    return b"".join((head, metadata, stamp, expiry))
+    return b"".join((head, plain_string(committed.metadata), stamp, expiry))
 
 
 def encode_group_key(group_id: str) -> bytes:
@@ -314,9 +319,11 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | ModernKey | None:
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:
-    """Decode versions 0 to 3. Raises UnreadableRecord."""
+    """Decode versions 0 to 4. Raises UnreadableRecord."""
     reader = _Reader(value)
-    version = reader.version()
+    version = reader.version(4)
+    if version == 4:
+        return _flexible_offset(FlexibleFields(value))
     offset = reader.integer(_INT64)
     epoch = reader.integer(_INT32) if version >= 3 else NO_EPOCH
     metadata, commit_ms = reader.string(), reader.integer(_INT64)
@@ -324,10 +331,20 @@ def decode_offset_value(value: bytes) -> CommittedOffset:
     return CommittedOffset(offset, epoch, metadata, commit_ms, None if expire_ms == -1 else expire_ms)
 
 
+def _flexible_offset(reader: FlexibleFields) -> CommittedOffset:
+    reader.take(_INT16.size)
+    offset, epoch = reader.integer(_INT64), reader.integer(_INT32)
+    metadata, commit_ms = reader.string(), reader.integer(_INT64)
+    topic_id = reader.tagged().get(0, ZERO_UUID)
+    if len(topic_id) != len(ZERO_UUID):
+        raise UnreadableRecord(f"a topic id has {len(ZERO_UUID)} bytes, not {len(topic_id)}")
+    return CommittedOffset(offset, epoch, metadata, commit_ms, None, topic_id)
+
+
 def decode_group_value(value: bytes) -> StoredGroup:
     """Decode versions 0 to 3. Raises UnreadableRecord."""
     reader = _Reader(value)
-    version = reader.version()
+    version = reader.version(3)
     protocol_type, generation_id = reader.string(), reader.integer(_INT32)
     protocol, leader = reader.nullable_string(), reader.nullable_string()
     state_ms = reader.integer(_INT64) if version >= 2 else -1
@@ -360,10 +377,10 @@ class _Reader(StoredFields):
 
     __slots__ = ()
 
-    def version(self) -> int:
+    def version(self, newest: int) -> int:
         version = self.integer(_INT16)
-        if not 0 <= version <= 3:
-            raise UnreadableRecord(f"unsupported value version {version}: expected 0 to 3")
+        if not 0 <= version <= newest:
+            raise UnreadableRecord(f"unsupported value version {version}: expected 0 to {newest}")
         return version
 
     def nullable_string(self) -> str | None:

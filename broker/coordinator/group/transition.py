@@ -19,6 +19,7 @@ from broker.coordinator.group.messages import (
     SyncReply,
     Token,
 )
+from broker.coordinator.group.pending_offsets import PendingOffsets
 from broker.coordinator.group.records import encode_offset_key, encode_offset_value
 from broker.coordinator.group.timers import GroupTimer, SetsTimers
 
@@ -53,8 +54,8 @@ class Changing(Protocol):
 
 
 class Transition:
-    """A call in progress. `pending` and `timers` belong to the coordinator and outlive it. The
-    `assignment_interval_ms` is that of a large group, and 0 for any other.
+    """A call in progress. `pending`, `pending_offsets` and `timers` belong to the coordinator and outlive it.
+    The `assignment_interval_ms` is that of a large group, and 0 for any other.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class Transition:
         "effects",
         "now_ms",
         "pending",
+        "pending_offsets",
         "share",
         "timers",
         "topics",
@@ -78,6 +80,7 @@ class Transition:
         topics: ClusterTopics,
         timers: SetsTimers,
         pending: PendingRequests,
+        pending_offsets: PendingOffsets,
         now: Now,
     ) -> None:
         self.config = config
@@ -86,6 +89,7 @@ class Transition:
         self.topics = topics
         self.timers = timers
         self.pending = pending
+        self.pending_offsets = pending_offsets
         self.now_ms = now.ms
         self.wall_ms = now.wall_ms
         self.effects = Effects()
@@ -144,12 +148,15 @@ class Transition:
         self.record((encode_offset_key(group_id, topic, partition), encode_offset_value(committed)))
 
     def drop_offset(self, group_id: str, offsets: Offsets, topic: str, partition: int) -> None:
-        """Remove the offset, if any, in memory and by a tombstone."""
+        """Remove the offset, if any, in memory and by a tombstone, which also removes what open transactions
+        have committed.
+        """
         by_partition = offsets.get(topic, {})
         previous = by_partition.pop(partition, None)
-        if previous is None:
+        if previous is not None:
+            if not by_partition:
+                del offsets[topic]
+            self.effects.overwritten.append((group_id, topic, partition, previous))
+        elif not self.pending_offsets.has(group_id, topic, partition):
             return
-        if not by_partition:
-            del offsets[topic]
-        self.effects.overwritten.append((group_id, topic, partition, previous))
         self.record((encode_offset_key(group_id, topic, partition), None))

@@ -229,7 +229,7 @@ class DeadLetterWriter:
         grown: Callable[[PartitionLog], None],
     ) -> None:
         self.counts: dict[str, DeadLetterCounts] = {}
-        """By group id, of the groups that have written any."""
+        """By group id, of the groups that have written any and exist."""
         self._partitions = partitions
         self._clock = clock
         self._archive = archive
@@ -237,6 +237,10 @@ class DeadLetterWriter:
 
     def counts_of(self, group_id: str) -> DeadLetterCounts:
         return self.counts.setdefault(group_id, DeadLetterCounts())
+
+    def forget(self, group_id: str) -> None:
+        """Drop the counts of a group that has been deleted. (Kafka keeps them until it stops)"""
+        self.counts.pop(group_id, None)
 
     def write(
         self, key: SharePartitionKey, share: SharePartition, queue: PartitionLog, *, copies: bool

@@ -116,6 +116,7 @@ class DelayedRequests:
             config, control, partitions, self.fetches, quotas, security, clock, deliver, self._report_share
         )
         groups.share_summary = self.share.persister.summary
+        groups.coordinator.groups.on_removed = self.share.dead_letters.writer.forget
         self.share_states = ShareGroupStateService(
             groups,
             self.share.persister,

@@ -4,9 +4,18 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.messages import CommittedOffset, OffsetDeleteReply, OffsetToCommit
-from broker.coordinator.group.offsets import OFFSETS_AT_ONCE, PendingOffsets
+from broker.coordinator.group.offsets import OFFSETS_AT_ONCE
+from broker.coordinator.group.pending_offsets import PendingOffsets
 from broker.coordinator.group.records import OffsetKey
+from broker.metadata.image import Topic
 from tests.coordinator.group.conversation import WALL_MS, Conversation
+
+OLD, NEW, UNKNOWN = b"o" * 16, b"n" * 16, bytes(16)
+
+
+def topic(name: str, partitions: int, topic_id: bytes = OLD) -> Topic:
+    return Topic(name, topic_id, partitions, {})
+
 
 NONE = ErrorCode.NONE
 
@@ -159,7 +168,9 @@ def test_the_offsets_of_a_deleted_topic_go_in_every_group(talk):
     talk.commit("", -1, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 1), group="h")
     coordinator = talk.coordinator
     found = [
-        (group, partitions) for group, partitions in coordinator.offsets.committed_in({"t": 3}) if partitions
+        (group, partitions)
+        for group, partitions in coordinator.offsets.committed_in({"t": topic("t", 3)})
+        if partitions
     ]
     assert found == [("g", [("t", 0)]), ("h", [("t", 0), ("t", 1)])]
     effects = [coordinator.offsets.partitions_deleted(*each, talk.now) for each in found]
@@ -168,10 +179,21 @@ def test_the_offsets_of_a_deleted_topic_go_in_every_group(talk):
     assert talk.coordinator.offsets.committed("h") == {}
 
 
+@pytest.mark.parametrize(("topic_id", "is_gone"), [(OLD, True), (NEW, False), (UNKNOWN, True)])
+def test_a_deleted_topic_leaves_the_offsets_of_another_with_its_name(talk, topic_id, is_gone):
+    talk.commit("", -1, OffsetToCommit("t", 0, 1, topic_id=topic_id))
+    found = [
+        each
+        for _, partitions in talk.coordinator.offsets.committed_in({"t": topic("t", 1)})
+        for each in partitions
+    ]
+    assert found == ([("t", 0)] if is_gone else [])
+
+
 @pytest.mark.parametrize("count", [OFFSETS_AT_ONCE - 1, OFFSETS_AT_ONCE, OFFSETS_AT_ONCE + 1])
 def test_the_offsets_of_deleted_topics_are_found_a_few_at_a_time(talk, count):
     talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
-    topics = {f"t{number}": 1 for number in range(2 * count)}
+    topics = {name: topic(name, 1) for name in (f"t{number}" for number in range(2 * count))}
     found = [len(partitions) for _, partitions in talk.coordinator.offsets.committed_in(topics) if partitions]
     assert found == [min(count, OFFSETS_AT_ONCE)] + [1] * (count > OFFSETS_AT_ONCE)
 
@@ -179,7 +201,7 @@ def test_the_offsets_of_deleted_topics_are_found_a_few_at_a_time(talk, count):
 @pytest.mark.parametrize("count", [1, 2, 769])
 def test_topics_that_a_group_does_not_consume_are_looked_up_one_at_a_time(talk, count):
     talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
-    topics = {f"deleted{number}": 1 for number in range(count)}
+    topics = {name: topic(name, 1) for name in (f"deleted{number}" for number in range(count))}
     found = list(talk.coordinator.offsets.committed_in(topics))
     assert len(found) == count + 1, "one for each, and the group"
     assert not any(partitions for _, partitions in found)
@@ -221,3 +243,25 @@ def test_a_marker_ends_the_groups_of_its_partition_only() -> None:
     assert pending.end(1, lambda group: group == "g") == [(place("g"), offset(5))]
     assert pending.has("h", "t", 0)
     assert pending.end(1, lambda group: group == "h") == [(place("h"), offset(6))]
+
+
+def test_a_tombstone_ends_the_offsets_of_every_producer() -> None:
+    pending = PendingOffsets()
+    for producer in (1, 2):
+        pending.add(producer, place("g"), offset(producer))
+        pending.add(producer, OffsetKey("g", "u", 3), offset(9))
+    pending.drop(place("h"))
+    assert list(pending.partitions_of("g")) == [("t", 0), ("u", 3)]
+    pending.drop(place("g"))
+    assert list(pending.partitions_of("g")) == [("u", 3)] and pending.group_ids() == ["g"]
+    for producer in (1, 2):
+        assert pending.end(producer, lambda _: True) == [(OffsetKey("g", "u", 3), offset(9))]
+    assert pending.is_empty
+
+
+def test_pending_offsets_are_of_a_topic_that_one_of_them_is_of() -> None:
+    pending = PendingOffsets()
+    pending.add(1, place("g"), offset(1)._replace(topic_id=OLD))
+    assert [pending.may_be_of(place("g"), each) for each in (OLD, NEW, UNKNOWN)] == [True, False, True]
+    pending.add(2, place("g"), offset(2)._replace(topic_id=NEW))
+    assert pending.may_be_of(place("g"), NEW) and not pending.may_be_of(place("h"), NEW)

@@ -1,7 +1,7 @@
 """The format of __consumer_offsets, byte for byte, and malformed records.
 
 The examples were read by Kafka 4.1.1's own classes (OffsetCommitKey, OffsetCommitValue, GroupMetadataKey,
-GroupMetadataValue) to the last byte.
+GroupMetadataValue) to the last byte; those of version 4 of an offset were written by Kafka 4.4.0's.
 """
 
 import pytest
@@ -56,8 +56,31 @@ def test_keys_byte_for_byte():
 
 def test_an_offset_byte_for_byte():
     assert encode_offset_value(CommittedOffset(42, 7, "m", 1_750_000_000_000)) == bytes.fromhex(
-        "0003 000000000000002a 00000007 0001 6d 00000197 7420dc00"
+        "0004 000000000000002a 00000007 02 6d 000001977420dc00 00"
     )
+
+
+def test_an_offset_with_a_topic_id_byte_for_byte():
+    committed = CommittedOffset(42, 7, "m", 1_750_000_000_000, None, bytes(range(1, 17)))
+    assert encode_offset_value(committed) == bytes.fromhex(
+        "0004 000000000000002a 00000007 02 6d 000001977420dc00 01 00 10 0102030405060708090a0b0c0d0e0f10"
+    )
+
+
+def test_an_offset_of_version_3_is_read():
+    stored = bytes.fromhex("0003 000000000000002a 00000007 0001 6d 00000197 7420dc00")
+    assert decode_offset_value(stored) == CommittedOffset(42, 7, "m", 1_750_000_000_000)
+
+
+@pytest.mark.parametrize("tagged", ["01 00 0f " + "01" * 15, "01 00 11 " + "01" * 17])
+def test_a_topic_id_of_another_length_is_unreadable(tagged):
+    with pytest.raises(UnreadableRecord, match="16 bytes"):
+        decode_offset_value(bytes.fromhex("0004 000000000000002a 00000007 02 6d 000001977420dc00 " + tagged))
+
+
+def test_other_tagged_fields_are_passed_over():
+    stored = bytes.fromhex("0004 000000000000002a 00000007 02 6d 000001977420dc00 01 07 02 ffff")
+    assert decode_offset_value(stored) == CommittedOffset(42, 7, "m", 1_750_000_000_000)
 
 
 def test_an_offset_with_a_time_of_expiry_is_of_version_1_and_loses_its_epoch():
@@ -87,9 +110,9 @@ def test_keys_are_read_as_they_were_written(group_id, topic, partition):
     assert decode_key(encode_group_key(group_id)) == GroupKey(group_id)
 
 
-@given(int64s, int32s, texts, int64s)
-def test_offsets_are_read_as_they_were_written(offset, epoch, metadata, commit_ms):
-    committed = CommittedOffset(offset, epoch, metadata, commit_ms)
+@given(int64s, int32s, texts, int64s, st.binary(min_size=16, max_size=16))
+def test_offsets_are_read_as_they_were_written(offset, epoch, metadata, commit_ms, topic_id):
+    committed = CommittedOffset(offset, epoch, metadata, commit_ms, None, topic_id)
     assert decode_offset_value(encode_offset_value(committed)) == committed
 
 
@@ -132,12 +155,19 @@ def test_keys_of_other_kinds_of_groups_are_passed_over(version):
     assert decode_key(version.to_bytes(2, "big") + b"whatever") is None
 
 
-@pytest.mark.parametrize("version", [-1, 4])
-def test_values_of_unknown_versions_are_unreadable(version):
+@pytest.mark.parametrize(
+    ("decode", "version"),
+    [
+        (decode_offset_value, -1),
+        (decode_offset_value, 5),
+        (decode_group_value, -1),
+        (decode_group_value, 4),
+    ],
+)
+def test_values_of_unknown_versions_are_unreadable(decode, version):
     head = version.to_bytes(2, "big", signed=True)
-    for decode in (decode_offset_value, decode_group_value):
-        with pytest.raises(UnreadableRecord, match=f"version {version}"):
-            decode(head + bytes(100))
+    with pytest.raises(UnreadableRecord, match=f"version {version}"):
+        decode(head + bytes(100))
 
 
 @pytest.mark.parametrize(
