@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 TESTS: Final = Path(__file__).parent
-FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend")
+FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend", TESTS / "deploy")
 """They wait for other programs and last longest. They begin first, so that all processes end together."""
 
 
