@@ -167,9 +167,10 @@ test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
 	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) $(APART) $(if $(HOT_APART),$(addprefix --ignore ,$(HOT_TESTS))) -m "$(MARKS)" $(ARGS)
 
-# One after the other: beside anything else, a limit in seconds says more about the machine than about Weir.
+# One after the other: beside anything else, a limit in seconds says more about the machine than about Weir. Collecting
+# all files would take most of a minute.
 test-timed: $(VENV)/dev
-	$(BIN)/pytest $(TIMEOUT) -m "timed and not slow" $(ARGS)
+	$(BIN)/pytest $(TIMEOUT) -m "timed and not slow" $(shell grep -rl 'mark\.timed' tests --include='test_*.py') $(ARGS)
 
 # These packages have the compiled modules, and every kind of bad input.
 HOT_TESTS := $(addprefix tests/,server/test_compiled.py metrics purgatory records protocol log partitions coordinator/test_group_service.py coordinator/test_offsets_log.py coordinator/transaction/test_producer_ids.py api network gateway)

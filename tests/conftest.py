@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Final
 
@@ -80,14 +81,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 TESTS: Final = Path(__file__).parent
-FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend")
+FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend", TESTS / "deploy")
 """They wait for other programs and last longest. They begin first, so that all processes end together."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of files that are alike the order stays, as pytest-randomly has shuffled it."""
+    refuse_clocks_of_fixtures(items)
     leave_out_what_waits(config, items)
     items.sort(key=lambda item: [folder not in item.path.parents for folder in FIRST])
+
+
+AUTOJUMP: Final = "autojump_clock"
+
+
+def refuse_clocks_of_fixtures(items: list[pytest.Item]) -> None:
+    """Raises UsageError. Trio runs with the clock that the test itself asks for: with one that only a fixture
+    asks for, the test waits for real seconds.
+    """
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and AUTOJUMP in item.fixturenames
+            and AUTOJUMP not in signature(item.function).parameters
+        ):
+            raise pytest.UsageError(f"{item.nodeid}: a fixture asks for {AUTOJUMP}, and the test does not")
 
 
 def leave_out_what_waits(config: pytest.Config, items: list[pytest.Item]) -> None:

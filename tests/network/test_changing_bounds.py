@@ -143,8 +143,16 @@ async def sent_while(
     return sent
 
 
-@pytest.mark.parametrize("algorithm", ["paced", "token_bucket"])
-@pytest.mark.parametrize("make_change", [by_wire, by_rest, by_form, by_import])
+@pytest.mark.parametrize(
+    ("make_change", "algorithm"),
+    [
+        (by_wire, "paced"),
+        (by_wire, "token_bucket"),
+        (by_rest, "token_bucket"),
+        (by_form, "paced"),
+        (by_import, "token_bucket"),
+    ],
+)
 async def test_four_clients_under_a_limit_that_is_raised_each_second_get_the_limit(
     tmp_path: Path,
     mock_clock: MockClock,

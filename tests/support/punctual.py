@@ -24,7 +24,7 @@ def reapers_of(server: Server) -> Sequence[Reaper]:
 
 
 class Punctuality(trio.abc.Instrument):
-    """Compares, before each wait of the event loop, how long the reapers sleep with what is due for them."""
+    """Compares, before the event loop sleeps, how long the reapers sleep with what is due for them."""
 
     def __init__(self, server: Server) -> None:
         self._reapers = reapers_of(server)
@@ -32,6 +32,8 @@ class Punctuality(trio.abc.Instrument):
         """By name: until when a reaper slept, and what was due earlier."""
 
     def before_io_wait(self, timeout: float) -> None:
+        if timeout <= 0:  # tasks are ready to run
+            return
         for reaper in self._reapers:
             due = _due(reaper._next_deadline)
             if due < reaper._sleeps_until:

@@ -137,6 +137,7 @@ async def cluster(
 
 
 async def test_a_client_of_other_gateways_is_explained_with_its_use_share_and_throttles(
+    autojump_clock: trio.testing.MockClock,
     cluster: dict[str, Gateway],
 ) -> None:
     await trio.sleep(20)
@@ -158,6 +159,7 @@ async def test_a_client_of_other_gateways_is_explained_with_its_use_share_and_th
 
 
 async def test_a_gateway_that_reports_nothing_is_named_and_one_that_stops_is_gone(
+    autojump_clock: trio.testing.MockClock,
     cluster: dict[str, Gateway],
 ) -> None:
     await trio.sleep(10)
@@ -178,7 +180,9 @@ async def test_a_gateway_that_reports_nothing_is_named_and_one_that_stops_is_gon
     assert sorted(cluster["a"].views.shares.without_report()) == []
 
 
-async def test_a_client_without_a_limit_is_the_sum_of_all_gateways(cluster: dict[str, Gateway]) -> None:
+async def test_a_client_without_a_limit_is_the_sum_of_all_gateways(
+    autojump_clock: trio.testing.MockClock, cluster: dict[str, Gateway]
+) -> None:
     await trio.sleep(5)
     (row,) = usage_rows(cluster["a"].views)
     assert (row.user, row.bytes_in_per_s, row.gateways) == ("bob", 3_000.0, ("b", "c"))

@@ -30,7 +30,7 @@ LOADS = {"even": (10, 10, 10), "skewed": (28, 1, 1), "at one": (30, 0, 0)}
 
 @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
 async def test_the_rate_of_an_address_holds_for_all_gateways(
-    cluster: Gateways, nursery: trio.Nursery, load: tuple[int, ...]
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, nursery: trio.Nursery, load: tuple[int, ...]
 ) -> None:
     cluster.ip_rate = 20.0
     gateways = await cluster.started(3)
@@ -43,7 +43,7 @@ async def test_the_rate_of_an_address_holds_for_all_gateways(
 
 @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
 async def test_the_rate_of_a_user_holds_for_all_gateways(
-    cluster: Gateways, nursery: trio.Nursery, load: tuple[int, ...]
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, nursery: trio.Nursery, load: tuple[int, ...]
 ) -> None:
     cluster.user_rate = UserLimit(INT_MAX, {"alice": 12.0})
     gateways = await cluster.started(3)
@@ -55,7 +55,7 @@ async def test_the_rate_of_a_user_holds_for_all_gateways(
 
 
 async def test_the_rate_of_a_gateway_that_dies_is_the_others_within_six_seconds(
-    cluster: Gateways, nursery: trio.Nursery
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, nursery: trio.Nursery
 ) -> None:
     cluster.ip_rate = 20.0
     gateways = await cluster.started(3)
@@ -81,7 +81,7 @@ async def test_the_rate_of_a_gateway_that_dies_is_the_others_within_six_seconds(
 
 @pytest.mark.parametrize("saturated", [1, 2, 3])
 async def test_the_rate_of_the_broker_is_that_of_all_gateways(
-    cluster: Gateways, nursery: trio.Nursery, saturated: int
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, nursery: trio.Nursery, saturated: int
 ) -> None:
     cluster.limits = Limits(creation_rate=30)
     gateways = await cluster.started(3)
@@ -95,7 +95,7 @@ async def test_the_rate_of_the_broker_is_that_of_all_gateways(
 
 
 async def test_an_acceptor_that_waits_at_a_small_share_goes_on_when_the_share_grows(
-    cluster: Gateways, nursery: trio.Nursery
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, nursery: trio.Nursery
 ) -> None:
     """At a twelfth of a connection per second its turn would come after 12 s."""
     cluster.limits = Limits(creation_rate=1)
@@ -105,7 +105,9 @@ async def test_an_acceptor_that_waits_at_a_small_share_goes_on_when_the_share_gr
     assert sum(await passed(gateways, 40)) == pytest.approx(1, rel=TOLERANCE)
 
 
-async def test_a_listeners_own_rate_and_number_hold_at_each_gateway(cluster: Gateways) -> None:
+async def test_a_listeners_own_rate_and_number_hold_at_each_gateway(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     gateways = await cluster.started(2)
     for each in gateways:
         each.quotas.set_listener_limits("PLAINTEXT", Limits(connections=5, creation_rate=10))
@@ -117,7 +119,7 @@ async def test_a_listeners_own_rate_and_number_hold_at_each_gateway(cluster: Gat
 
 
 async def test_a_gateway_that_is_cut_off_has_the_starting_share(
-    cluster: Gateways, nursery: trio.Nursery
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, nursery: trio.Nursery
 ) -> None:
     cluster.ip_rate = 24.0
     gateways = await cluster.started(3)
@@ -133,7 +135,7 @@ async def test_a_gateway_that_is_cut_off_has_the_starting_share(
 
 @pytest.mark.parametrize("load", [(4, 4, 4), (10, 1, 1), (12, 0, 0)], ids=LOADS)
 async def test_request_time_is_percent_of_a_thread_at_all_gateways(
-    cluster: Gateways, nursery: trio.Nursery, load: tuple[int, ...]
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, nursery: trio.Nursery, load: tuple[int, ...]
 ) -> None:
     cluster.percent = 20.0
     gateways = await cluster.started(3)

@@ -19,7 +19,9 @@ def all_open(gateways: list[Gateway], address: str = ADDRESS) -> int:
     return sum(each.opened(address) for each in gateways)
 
 
-async def test_each_gateway_opens_an_equal_part_at_once_and_together_the_limit(cluster: Gateways) -> None:
+async def test_each_gateway_opens_an_equal_part_at_once_and_together_the_limit(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 100
     gateways = await cluster.started(3)
     assert sorted(each.connect(100) for each in gateways) == [33, 33, 34]
@@ -29,7 +31,7 @@ async def test_each_gateway_opens_an_equal_part_at_once_and_together_the_limit(c
 
 @pytest.mark.parametrize("maximum", [1, 2, 3, 4, 5, 7, 100])
 async def test_connections_at_one_gateway_reach_the_limit_and_stay_there(
-    cluster: Gateways, maximum: int
+    autojump_clock: trio.testing.MockClock, cluster: Gateways, maximum: int
 ) -> None:
     cluster.per_ip = maximum
     gateways = await cluster.started(3)
@@ -47,7 +49,9 @@ async def test_connections_at_one_gateway_reach_the_limit_and_stay_there(
     assert [each.connect() for each in gateways] == [0, 0, 0]
 
 
-async def test_what_one_closes_another_one_opens(cluster: Gateways) -> None:
+async def test_what_one_closes_another_one_opens(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 10
     gateways = await cluster.started(3)
     busy, *idle = gateways
@@ -65,7 +69,9 @@ async def test_what_one_closes_another_one_opens(cluster: Gateways) -> None:
     assert all_open(gateways) == 10
 
 
-async def test_clients_that_come_and_go_everywhere_never_exceed_the_limit(cluster: Gateways) -> None:
+async def test_clients_that_come_and_go_everywhere_never_exceed_the_limit(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 20
     gateways = await cluster.started(3)
     most = 0
@@ -83,7 +89,9 @@ async def test_clients_that_come_and_go_everywhere_never_exceed_the_limit(cluste
     assert all_open(gateways) == 20
 
 
-async def test_a_dead_gateways_connections_are_free_within_six_seconds(cluster: Gateways) -> None:
+async def test_a_dead_gateways_connections_are_free_within_six_seconds(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 30
     gateways = await cluster.started(3)
     for _ in range(40):
@@ -103,7 +111,9 @@ async def test_a_dead_gateways_connections_are_free_within_six_seconds(cluster: 
     assert trio.current_time() - died < 5.5
 
 
-async def test_one_that_leaves_frees_its_connections_in_two_seconds(cluster: Gateways) -> None:
+async def test_one_that_leaves_frees_its_connections_in_two_seconds(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 30
     gateways = await cluster.started(3)
     for _ in range(40):
@@ -123,6 +133,7 @@ async def test_one_that_leaves_frees_its_connections_in_two_seconds(cluster: Gat
 
 
 async def test_one_that_joins_opens_nothing_of_a_full_limit_and_then_what_others_close(
+    autojump_clock: trio.testing.MockClock,
     cluster: Gateways,
 ) -> None:
     cluster.per_ip = 30
@@ -147,6 +158,7 @@ async def test_one_that_joins_opens_nothing_of_a_full_limit_and_then_what_others
 
 
 async def test_one_that_joins_an_idle_cluster_has_a_quarter_of_an_equal_part_for_two_seconds(
+    autojump_clock: trio.testing.MockClock,
     cluster: Gateways,
 ) -> None:
     cluster.per_ip = 120
@@ -164,6 +176,7 @@ async def test_one_that_joins_an_idle_cluster_has_a_quarter_of_an_equal_part_for
 
 
 async def test_one_that_is_cut_off_opens_a_quarter_of_an_equal_part_and_the_others_all(
+    autojump_clock: trio.testing.MockClock,
     cluster: Gateways,
 ) -> None:
     cluster.per_ip = 36
@@ -191,7 +204,9 @@ async def test_one_that_is_cut_off_opens_a_quarter_of_an_equal_part_and_the_othe
     assert all_open(gateways) == 36
 
 
-async def test_a_small_limit_leaves_one_connection_to_a_gateway_that_is_cut_off(cluster: Gateways) -> None:
+async def test_a_small_limit_leaves_one_connection_to_a_gateway_that_is_cut_off(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 4
     gateways = await cluster.started(3)
     gateways[0].log.is_away = True
@@ -199,7 +214,9 @@ async def test_a_small_limit_leaves_one_connection_to_a_gateway_that_is_cut_off(
     assert gateways[0].connect(4) == 1
 
 
-async def test_a_gateway_alone_has_the_whole_limit_after_three_reports(cluster: Gateways) -> None:
+async def test_a_gateway_alone_has_the_whole_limit_after_three_reports(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 8
     alone = cluster.start("g0")
     await trio.sleep(0.1)
@@ -210,6 +227,7 @@ async def test_a_gateway_alone_has_the_whole_limit_after_three_reports(cluster: 
 
 
 async def test_a_lowered_limit_closes_nothing_and_opens_nothing_until_there_are_fewer(
+    autojump_clock: trio.testing.MockClock,
     cluster: Gateways,
 ) -> None:
     cluster.per_ip = 30
@@ -230,7 +248,9 @@ async def test_a_lowered_limit_closes_nothing_and_opens_nothing_until_there_are_
     assert all_open(gateways) == 15
 
 
-async def test_overrides_are_shared_and_others_have_their_own_limit(cluster: Gateways) -> None:
+async def test_overrides_are_shared_and_others_have_their_own_limit(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip, cluster.overrides = 6, {ADDRESS: 30, "10.0.0.9": 0}
     gateways = await cluster.started(3)
     assert [each.connect(40) for each in gateways] == [10, 10, 10]
@@ -238,14 +258,18 @@ async def test_overrides_are_shared_and_others_have_their_own_limit(cluster: Gat
     assert [each.connect(1, "10.0.0.9") for each in gateways] == [0, 0, 0]
 
 
-async def test_only_overrides_are_shared_without_a_limit_for_all(cluster: Gateways) -> None:
+async def test_only_overrides_are_shared_without_a_limit_for_all(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.overrides = {ADDRESS: 3}
     gateways = await cluster.started(3)
     assert [each.connect(4) for each in gateways] == [1, 1, 1]
     assert gateways[0].connect(1_000, OTHER) == 1_000
 
 
-async def test_users_have_a_limit_of_their_own(cluster: Gateways) -> None:
+async def test_users_have_a_limit_of_their_own(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.users = UserLimit(INT_MAX, {"alice": 9})
     gateways = await cluster.started(3)
     busy = gateways[2]
@@ -257,7 +281,9 @@ async def test_users_have_a_limit_of_their_own(cluster: Gateways) -> None:
     assert busy.log_in(50, "bob") == 50
 
 
-async def test_connections_without_a_login_count_for_their_address_and_no_user(cluster: Gateways) -> None:
+async def test_connections_without_a_login_count_for_their_address_and_no_user(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip, cluster.users = 9, UserLimit(9)
     gateways = await cluster.started(3)
     assert [each.connect(9) for each in gateways] == [3, 3, 3]
@@ -265,7 +291,9 @@ async def test_connections_without_a_login_count_for_their_address_and_no_user(c
     assert [each.log_in(9) for each in gateways] == [3, 3, 3]
 
 
-async def test_a_balancers_own_connections_count_for_no_address(cluster: Gateways) -> None:
+async def test_a_balancers_own_connections_count_for_no_address(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     """They enter without an address, which a PROXY header may name later."""
     cluster.per_ip = 3
     gateways = await cluster.started(3)
@@ -279,7 +307,9 @@ async def test_a_balancers_own_connections_count_for_no_address(cluster: Gateway
     assert [each.opened() for each in gateways] == [1, 1, 1]
 
 
-async def test_little_use_is_not_reported_and_much_of_it_is(cluster: Gateways) -> None:
+async def test_little_use_is_not_reported_and_much_of_it_is(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.per_ip = 60
     gateways = await cluster.started(3)
     gateways[0].connect(9)
@@ -294,7 +324,9 @@ async def test_little_use_is_not_reported_and_much_of_it_is(cluster: Gateways) -
     assert [each.line(PER_IP, ADDRESS) for each in gateways] == [None, None, None]
 
 
-async def test_limits_that_no_longer_exist_are_not_reported(cluster: Gateways) -> None:
+async def test_limits_that_no_longer_exist_are_not_reported(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     cluster.users = UserLimit(3)
     gateways = await cluster.started(3)
     assert sum(each.log_in(3) for each in gateways) == 3
@@ -307,7 +339,9 @@ async def test_limits_that_no_longer_exist_are_not_reported(cluster: Gateways) -
     assert gateways[0].log_in(100) == 100
 
 
-async def test_gateways_that_are_all_full_leave_no_part_of_a_connection(cluster: Gateways) -> None:
+async def test_gateways_that_are_all_full_leave_no_part_of_a_connection(
+    autojump_clock: trio.testing.MockClock, cluster: Gateways
+) -> None:
     """Shares of 12.67 and 13.33 connections would leave one of forty closed for ever."""
     cluster.per_ip = 40
     gateways = [cluster.start(f"g{number}") for number in range(3)]

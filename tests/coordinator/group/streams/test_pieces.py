@@ -13,7 +13,7 @@ from tests.coordinator.group.conversation import Ask
 from tests.coordinator.group.streams.streamers import DELAY_MS, SESSION_MS, Streamers, Thread, settle
 from tests.coordinator.group.test_isolation import each_step_is_a_slice, expiring, lines_of_longest_piece
 
-MANY = 2_000
+MANY = 1_000
 NAMES = tuple(f"topic-{number:04}" for number in range(MANY))
 CHANGELOGS = tuple(f"app-{number:04}-changelog" for number in range(MANY))
 
@@ -224,7 +224,7 @@ def test_a_group_is_large_by_its_topology_tasks_and_partitions(weight: int, wait
 
 def test_many_members_enter_in_pieces():
     talk = crowded()
-    count = 600
+    count = 300
     talk.set_topics(**{"t": count, "app-counts-changelog": count})
     for number in range(count - 1):
         talk.enter(f"m{number:03}", f"p{number % 50}")
