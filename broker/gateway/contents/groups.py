@@ -16,14 +16,18 @@ from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.contents.streams_groups import streams_group, streams_member
 from broker.gateway.contents.topics import LATEST, Positions, offsets_of
-from broker.gateway.upstream.errors import UpstreamError
+from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from broker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from broker.protocol.messages.share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -39,6 +43,9 @@ TOPICS_AT_ONCE: Final = 1_000
 """Topics of one Metadata request."""
 
 CLASSIC: Final = "classic"
+
+OFFSET_FETCH_GROUPS: Final = 8
+"""The first version for several groups, of Kafka 3.0."""
 
 OFFSET_FETCH_VERSION: Final = 9
 """The last version that names topics."""
@@ -106,6 +113,7 @@ async def find_coordinator(asking: Asking, name: str, kind: int) -> int:
 def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callable[[Any], Steps[None]]:
     def take(response: Any) -> Steps[None]:
         if notes.note(ApiKey.LIST_GROUPS, response.error_code):
+            notes.lists_all = False
             return
         for each in response.groups:
             group_type = each.group_type.lower() or CLASSIC
@@ -118,17 +126,18 @@ def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callabl
 async def _read_details(asking: Asking, notes: Notes, listed: Mapping[str, Listed]) -> dict[str, GroupDetail]:
     described: dict[str, tuple[str, str, tuple[MemberRow, ...], Any]] = {}
     positions: dict[str, Positions] = {}
+    unread: set[str] = set()
     ids = await run_slices(_by_node_and_type(listed))
     async with trio.open_nursery() as nursery:
         for (node_id, group_type), of_node in ids.items():
             for some in pieces(of_node, DESCRIBED_AT_ONCE):
                 if group_type in DESCRIBE:
                     nursery.start_soon(_describe, asking, notes, node_id, group_type, list(some), described)
-                nursery.start_soon(_fetch, asking, notes, node_id, group_type, list(some), positions)
+                nursery.start_soon(_fetch, asking, notes, node_id, group_type, list(some), positions, unread)
     places = await run_slices(_places(positions))
-    ends = await _read_ends(asking, notes, places)
-    found = await run_slices(_details(listed, described, positions, ends))
-    for done in (places, ends):
+    ends, gone = await _read_ends(asking, notes, places)
+    found = await run_slices(_details(listed, described, positions, unread, ends, gone))
+    for done in (places, ends, gone):
         await run_slices(freed(done))
     await run_slices(_freed_positions(positions))
     return found
@@ -160,11 +169,15 @@ def _details(
     listed: Mapping[str, Listed],
     described: Mapping[str, tuple[str, str, tuple[MemberRow, ...], Any]],
     positions: Mapping[str, Positions],
+    unread: Collection[str],
     ends: Positions,
+    gone: Collection[tuple[str, int]],
 ) -> Steps[dict[str, GroupDetail]]:
+    """`unread` are groups of which not all offsets could be read, `gone` partitions that do not exist."""
     found: dict[str, GroupDetail] = {}
     for group_id in (yield from sorted_in_steps(listed)):
         own = positions.get(group_id, {})
+        is_known = group_id in positions and group_id not in unread
         offsets: list[CommittedRow] = []
         lag: int | None = None  # also if no end could be read
         for place in (yield from sorted_in_steps(own)):
@@ -172,10 +185,12 @@ def _details(
             offsets.append(committed)
             if committed.lag is not None:
                 lag = (lag or 0) + committed.lag
+            elif place not in gone:
+                is_known = False
             yield
         each = listed[group_id]
         state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
-        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type)
+        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type, is_known)
         found[group_id] = GroupDetail(row, assignor, members, tuple(offsets), streams)
         yield
     return found
@@ -245,55 +260,107 @@ async def _fetch(
     group_type: str,
     group_ids: list[str],
     positions: dict[str, Positions],
+    unread: set[str],
 ) -> None:
-    """Read the committed offsets of groups, or where the share partitions of share groups start."""
+    """Read the committed offsets of groups, or where the share partitions of share groups start. A group of
+    which some cannot be read is put into `unread`.
+    """
     is_share = group_type == SHARE
     if is_share:
         share_groups = [DescribeShareGroupOffsetsRequestGroup(each, None) for each in group_ids]
         message: Any = DescribeShareGroupOffsetsRequest(share_groups)
-        at_most = None
     else:
         groups = [OffsetFetchRequestGroup(each, topics=None) for each in group_ids]
-        message, at_most = OffsetFetchRequest(groups=groups), OFFSET_FETCH_VERSION
+        message = OffsetFetchRequest(groups=groups)
+
+    def take_one(group_id: str, group: Any) -> Steps[None]:
+        if notes.note(message.API_KEY, group.error_code, group_id):
+            return
+        found = positions.setdefault(group_id, {})
+        for topic in group.topics:
+            name = topic.topic_name if is_share else topic.name
+            for each in topic.partitions:
+                offset = each.start_offset if is_share else each.committed_offset
+                if notes.note(message.API_KEY, each.error_code, name):
+                    unread.add(group_id)
+                elif offset >= 0:
+                    found[name, each.partition_index] = offset
+                yield
 
     def take(response: Any) -> Steps[None]:
         for group in response.groups:
-            if notes.note(message.API_KEY, group.error_code, group.group_id):
-                continue
-            found = positions.setdefault(group.group_id, {})
-            for topic in group.topics:
-                name = topic.topic_name if is_share else topic.name
-                for each in topic.partitions:
-                    offset = each.start_offset if is_share else each.committed_offset
-                    if not notes.note(message.API_KEY, each.error_code, name) and offset >= 0:
-                        found[name, each.partition_index] = offset
-                    yield
+            yield from take_one(group.group_id, group)
 
     try:
-        await asking.take(node_id, message, take, at_most=at_most)
+        if is_share:
+            await asking.take(node_id, message, take)
+            return
+        try:
+            await asking.take(
+                node_id, message, take, at_least=OFFSET_FETCH_GROUPS, at_most=OFFSET_FETCH_VERSION
+            )
+        except UpstreamError as error:
+            if error.reason is not Reason.VERSION:
+                raise
+            await _fetch_one_by_one(asking, node_id, group_ids, take_one)
     except UpstreamError as error:
         notes.failed(error)
 
 
-async def _read_ends(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
-    """Return the high watermarks of partitions, as far as they can be read."""
-    leaders = await leaders_of(asking, notes, places)
+async def _fetch_one_by_one(
+    asking: Asking, node_id: int, group_ids: Iterable[str], take: Callable[[str, Any], Steps[None]]
+) -> None:
+    """Read the committed offsets of groups from a broker before Kafka 3.0. Raises UpstreamError."""
+    for group_id in group_ids:
+
+        def take_this(response: OffsetFetchResponse, group_id: str = group_id) -> Steps[None]:
+            return take(group_id, response)
+
+        message = OffsetFetchRequest(group_id, topics=None)
+        await asking.take(node_id, message, take_this, at_least=2, at_most=OFFSET_FETCH_GROUPS - 1)
+
+
+async def _read_ends(
+    asking: Asking, notes: Notes, places: Collection[tuple[str, int]]
+) -> tuple[Positions, set[tuple[str, int]]]:
+    """Return the high watermarks of partitions, as far as they can be read, and those that do not exist."""
+    told: set[str] = set()
+    leaders = await leaders_of(asking, notes, places, told)
     ends = await offsets_of(asking, notes, leaders, LATEST)
+    gone = await run_slices(_gone(places, told, leaders))
     await run_slices(freed(leaders))
-    return ends
+    return ends, gone
 
 
-async def leaders_of(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
-    """Return the leader of each partition that exists, -1 without one, as far as it can be read."""
+def _gone(
+    places: Iterable[tuple[str, int]], told: Collection[str], leaders: Positions
+) -> Steps[set[tuple[str, int]]]:
+    gone: set[tuple[str, int]] = set()
+    for place in places:
+        if place[0] in told and place not in leaders:
+            gone.add(place)
+        yield
+    return gone
+
+
+async def leaders_of(
+    asking: Asking, notes: Notes, places: Collection[tuple[str, int]], told: set[str] | None = None
+) -> Positions:
+    """Return the leader of each partition that exists, -1 without one, as far as it can be read. Adds to
+    `told` the topics of which the cluster has told all partitions, or that there is none.
+    """
     found: Positions = {}
+    told = set() if told is None else told
 
     def take(metadata: Any) -> Steps[None]:
         for topic in metadata.topics:
             yield
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                told.add(topic.name)
                 continue
             if notes.note(ApiKey.METADATA, topic.error_code, topic.name or ""):
                 continue
+            told.add(topic.name)
             for each in topic.partitions:
                 place = topic.name, each.partition_index
                 if place in places:

@@ -69,10 +69,13 @@ def error_of(key: int, code: int, name: str, message: str | None = None) -> ApiE
 
 
 class Notes:
-    """What a reading could not read, though it read the rest."""
+    """What a reading could not read, though it read the rest. `lists_all` is False if a node did not list
+    what it has.
+    """
 
     def __init__(self) -> None:
         self.errors: list[str] = []
+        self.lists_all = True
         self._refused: dict[tuple[str, str, str, str], tuple[str, int]] = {}
 
     @property
