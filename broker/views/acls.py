@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from broker.common.slices import Steps
 from broker.metadata.image import AclEntry, Image
 from broker.security.acl.acl import (
     CLUSTER_NAME,
@@ -66,11 +67,27 @@ class DecidedBy(StrEnum):
 
 
 class AclDecision(msgspec.Struct, frozen=True):
-    """`acl` is None unless an ACL decides."""
+    """`acl` is None unless an ACL decides. `unknown` are settings that are not known and could change the
+    decision: none at a broker (None).
+    """
 
     is_allowed: bool
     decided_by: DecidedBy
     acl: Acl | None = None
+    unknown: tuple[str, ...] | None = None
+
+
+def decision_of(
+    authorizer: Authorizer, principal: str, host: str, operation: int, resource_type: int, name: str
+) -> AclDecision:
+    """Return whether the principal may do this, and what decides it."""
+    if authorizer.is_super_user(principal):
+        return AclDecision(True, DecidedBy.SUPER_USER)
+    rule = authorizer.rule(principal, host, operation, resource_type, name)
+    if rule.acl is not None:
+        return AclDecision(rule.is_allowed, DecidedBy.ACL, rule.acl)
+    by = DecidedBy.NO_ACL_FOUND if rule.is_allowed else DecidedBy.NO_ACL_ALLOWS
+    return AclDecision(rule.is_allowed, by)
 
 
 class AclViews:
@@ -98,20 +115,15 @@ class AclViews:
 
     def decide(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
-    ) -> AclDecision | None:
+    ) -> Steps[AclDecision | None]:
         """Return whether the principal, such as "User:alice", may do this now, and what decides it. None
         without an authorizer.
         """
+        yield
         authorizer = self._authorizer
         if authorizer is None:
             return None
-        if authorizer.is_super_user(principal):
-            return AclDecision(True, DecidedBy.SUPER_USER)
-        rule = authorizer.rule(principal, host, operation, resource_type, name)
-        if rule.acl is not None:
-            return AclDecision(rule.is_allowed, DecidedBy.ACL, rule.acl)
-        by = DecidedBy.NO_ACL_FOUND if rule.is_allowed else DecidedBy.NO_ACL_ALLOWS
-        return AclDecision(rule.is_allowed, by)
+        return decision_of(authorizer, principal, host, operation, resource_type, name)
 
 
 def _row(acl: Acl, entry: AclEntry) -> AclRow:

@@ -19,6 +19,7 @@ class Part(StrEnum):
     TRANSACTIONS = "transactions"
     TRANSACTION = "transaction"
     ACLS = "acls"
+    AUTHORIZER = "authorizer"
     SCRAM_USERS = "scram-users"
     NODE_CONFIGS = "node-configs"
 
@@ -30,6 +31,14 @@ class Readings:
         """Wait, a few seconds at most, until a part is read again if it is old. Raises ApiError if it was
         never read: the cluster refuses it, or does not answer.
         """
+
+    def is_current(self, part: Part) -> bool:
+        """Whether the last reading of a part read something: else its values are those of an earlier one."""
+        return True
+
+    def lists_all(self, part: Part) -> bool:
+        """Whether what a part does not have was not there when it was read last."""
+        return True
 
     def want(self, part: Part, name: str = "") -> None:
         """Let a part be read again if it is old. Waits for nothing."""

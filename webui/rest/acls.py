@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from broker.common.errors import ErrorCode
 from broker.controller.acls import LONGEST_TEXT
 from broker.controller.commands import CreateAcls, DeleteAcls, Role
-from broker.controller.rows.fields import Moment, one_of
+from broker.controller.rows.fields import LEFT_OUT, Moment, one_of
 from broker.views.acls import (
     CLUSTER_NAME,
     SUPPORTED,
@@ -41,11 +41,11 @@ from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.replies import no_content, path_of
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, read_schema, refuse_for_gateway
+from webui.rest.upstream import fresh, read_schema
 from webui.schema import Flag, Invalid, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
-from webui.tables.slices import collect
+from webui.tables.slices import collect, run_in_slices
 
 ID_DIGITS: Final = 32
 """Of half a SHA-256, in hexadecimal."""
@@ -81,17 +81,20 @@ class CreatedAcl(BareAcl, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`acl` is None unless an ACL decides."""
+    """`acl` is None unless an ACL decides. `unknown`, at a gateway only, are settings of the upstream cluster
+    that it does not tell, and with which the decision could be the other one.
+    """
 
     allowed: bool
     decided_by: DecidedBy
     acl: Annotated[BareAcl, msgspec.Meta(title="BareAcl")] | None
+    unknown: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
 
 
 BARE: Final = schema_of(BareAcl, "BareAcl")
 ACL: Final = schema_of(CreatedAcl, "Acl")
 ACL_PAGE: Final = read_schema(page_schema(ACL))
-DECISION: Final = schema_of(Decision, "AclDecision")
+DECISION: Final = read_schema(schema_of(Decision, "AclDecision"))
 WANTED: Final = Record(
     {name: schema for name, schema in BARE.fields.items() if name != "id"},
     optional=frozenset({"pattern_type", "host"}),
@@ -215,8 +218,7 @@ async def delete_acl(call: Call) -> Reply:
 
 
 async def resolve(call: Call) -> Reply:
-    refuse_for_gateway(call.views, "decisions by ACLs and super.users")
-    (views, _), query = await _acls(call), call.query
+    query = call.query
     for required in ("principal", "operation", "resource_type"):
         if query[required] is None:
             raise Invalid(required, "is missing")
@@ -229,11 +231,14 @@ async def resolve(call: Call) -> Reply:
         raise Invalid("name", "is missing")
     if kind is ResourceType.CLUSTER and name != CLUSTER_NAME:
         raise Invalid("name", f"the only resource of type CLUSTER is {CLUSTER_NAME}")
-    decision = views.decide(query["principal"], query["host"], operation, kind, name)
+    views, read = await _acls(call)
+    await fresh(call, Part.AUTHORIZER)
+    decision = await run_in_slices(views.decide(query["principal"], query["host"], operation, kind, name))
     if decision is None:
         raise _no_authorizer()
     acl = None if decision.acl is None else bare(decision.acl)
-    return Reply(as_json(Decision(decision.is_allowed, decision.decided_by, acl)))
+    answer = Decision(decision.is_allowed, decision.decided_by, acl, decision.unknown)
+    return Reply(as_json(answer) | read)
 
 
 async def _acls(call: Call) -> tuple[AclViews, dict[str, Any]]:
@@ -264,7 +269,6 @@ def _no_authorizer() -> Problem:
 _VALIDATE: Final = Query("validate_only", Flag(), "Only check; change nothing.", default=False)
 _ID: Final = (Query("id", Text(min_length=1), "The ACL's id."),)
 _OFF: Final = ResponseSpec("There is no authorizer: `authorizer.class.name` is empty", PROBLEM)
-_GATEWAY: Final = ResponseSpec("This is a gateway: it does not know its cluster's super.users", PROBLEM)
 _NONE: Final = ResponseSpec("There is no such ACL", PROBLEM)
 
 ROUTES: Final = (
@@ -344,9 +348,10 @@ ROUTES: Final = (
         "resolveAcl",
         "Whether a principal may do something, and what decides it: an ACL (`acl`), super.users "
         "(`super-user`), allow.everyone.if.no.acl.found (`no-acl-found`), or that no ACL allows it "
-        "(`no-acl-allows`). The resource need not exist.",
+        "(`no-acl-allows`). The resource need not exist. A gateway decides by the ACLs of its cluster; with "
+        "the settings in `unknown`, which the cluster does not tell, the decision could be the other one.",
         resolve,
-        {200: ResponseSpec("The decision", DECISION), 404: _GATEWAY, 409: _OFF},
+        {200: ResponseSpec("The decision", DECISION), 409: _OFF},
         query=(
             Query("principal", _NAME, "Required: the principal, such as `User:alice`."),
             Query(

@@ -33,7 +33,7 @@ class AlertRuleRow(msgspec.Struct, frozen=True):
 
 class AlertRow(msgspec.Struct, frozen=True):
     """`state` is pending or firing; `since_at_ms` is when the value exceeded the threshold, `fired_at_ms`
-    None while it is pending.
+    None while it is pending. If `unknown_since_at_ms` is not None, `value` is the last that was known.
     """
 
     rule: str
@@ -45,6 +45,7 @@ class AlertRow(msgspec.Struct, frozen=True):
     threshold: float
     since_at_ms: Moment = msgspec.field(name="since")
     fired_at_ms: Moment | None
+    unknown_since_at_ms: Moment | None = msgspec.field(name="unknown_since", default=None)
 
 
 class AlertEvent(msgspec.Struct, frozen=True):

@@ -31,7 +31,8 @@ class TopicSize(msgspec.Struct, frozen=True):
 
 class GroupRow(msgspec.Struct, frozen=True):
     """`protocol` is the type of the members' protocol, `group_type` is "classic", "consumer"
-    (KIP-848), "share" (KIP-932) or "streams" (KIP-1071).
+    (KIP-848), "share" (KIP-932) or "streams" (KIP-1071). `lag` is None where no offset is committed. Without
+    `lag_is_known`, the lag of some partitions could not be read, and `lag` is that of the others.
     """
 
     group_id: str
@@ -40,6 +41,7 @@ class GroupRow(msgspec.Struct, frozen=True):
     members: int
     lag: int | None
     group_type: str = "classic"
+    lag_is_known: bool = True
 
 
 class CompactionRow(msgspec.Struct, frozen=True):

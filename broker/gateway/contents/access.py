@@ -1,11 +1,16 @@
 """Who may do what in the upstream cluster, and who can log in to it: its ACLs and SCRAM users."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
-from broker.common.errors import ErrorCode
+import msgspec
+
+from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
-from broker.controller.rows.broker import ScramRow
+from broker.controller.commands import ResourceType as ConfigResourceType
+from broker.controller.rows.broker import ConfigRow, ScramRow
 from broker.gateway.contents.asking import Asking
+from broker.gateway.contents.configs import read_configs
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.acls import DescribeAclsRequest
@@ -57,6 +62,63 @@ async def read_acls(asking: Asking, notes: Notes) -> dict[Acl, None]:
     if unknown:
         notes.errors.append(f"{unknown} ACLs are of a kind that this version of Weir does not know.")
     return found
+
+
+AUTHORIZER: Final = "authorizer.class.name"
+SUPER_USERS: Final = "super.users"
+OPEN: Final = "allow.everyone.if.no.acl.found"
+
+KAFKAS: Final = frozenset(
+    {
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+    }
+)
+"""The authorizers with the rules of `security.acl.authorizer`: that of KRaft, and those of ZooKeeper."""
+
+
+class AuthorizerSettings(msgspec.Struct, frozen=True):
+    """What a node of the upstream cluster tells of its authorizer. None stands for what it does not tell."""
+
+    super_users: frozenset[str] | None = None
+    is_open: bool | None = None
+    is_kafkas: bool = False
+
+
+async def read_authorizer(asking: Asking, notes: Notes, nodes: Collection[int]) -> AuthorizerSettings:
+    """Return the settings of the authorizer of one of `nodes`. Raises UpstreamError.
+
+    DescribeConfigs tells `super.users` and `allow.everyone.if.no.acl.found` without a value where they are
+    set, as Kafka keeps the values of settings that only a plugin knows to itself; and not at all where they
+    are not. (Kafka: KafkaConfig.maybeSensitive, ConfigHelper.allConfigs)
+    """
+    try:
+        rows = await read_configs(asking, ConfigResourceType.BROKER, str(min(nodes, default=-1)))
+    except ApiError as error:
+        notes.failed(error)
+        return AuthorizerSettings()
+    found = {row.name: row for row in rows}
+    authorizer = found.get(AUTHORIZER)
+    return AuthorizerSettings(
+        _super_users(found.get(SUPER_USERS)),
+        _is_open(found.get(OPEN)),
+        authorizer is not None and authorizer.value in KAFKAS,
+    )
+
+
+def _super_users(row: ConfigRow | None) -> frozenset[str] | None:
+    if row is None:
+        return frozenset()
+    if row.value is None:
+        return None
+    return frozenset(each.strip() for each in row.value.split(";") if each.strip())
+
+
+def _is_open(row: ConfigRow | None) -> bool | None:
+    if row is None:
+        return False
+    return None if row.value is None else row.value.strip().lower() == "true"
 
 
 def _is_known(acl: Acl) -> bool:

@@ -70,10 +70,17 @@ class Asking:
         self._timeout_ms = min(timeout_ms, TIMEOUT_MS)
 
     async def ask(
-        self, node_id: int | None, message: Any, *, at_most: int | None = None, lane: str = LANE
+        self,
+        node_id: int | None,
+        message: Any,
+        *,
+        at_least: int = 0,
+        at_most: int | None = None,
+        lane: str = LANE,
     ) -> Any:
-        """Return the response of a node, or with None of any node, in the newest version that both know, up
-        to `at_most`. Raises UpstreamError, at once if the node has failed while the request waited its turn.
+        """Return the response of a node, or with None of any node, in the newest version that both know, from
+        `at_least` up to `at_most`. Raises UpstreamError, at once if the node has failed while the request
+        waited its turn; VERSION if there is no such version.
         """
         if not self._may_ask():
             raise UpstreamError(Reason.NODE, "The upstream cluster has not answered, or is another one.")
@@ -84,7 +91,12 @@ class Asking:
             self._check_answers(node_id, asked_at)
             try:
                 return await self._client.request(
-                    node_id, message, at_most=at_most, lane=lane, timeout_ms=self._timeout_ms
+                    node_id,
+                    message,
+                    at_least=at_least,
+                    at_most=at_most,
+                    lane=lane,
+                    timeout_ms=self._timeout_ms,
                 )
             except UpstreamError as error:
                 if node_id is not None and error.reason in OF_NODE:
@@ -126,12 +138,13 @@ class Asking:
         message: Any,
         take: Callable[[Any], Steps[Result]],
         *,
+        at_least: int = 0,
         at_most: int | None = None,
     ) -> Result:
         """Return what `take` makes of a response, which can be large: it is read and freed in slices. Raises
         what `ask` and `take` raise.
         """
-        response = await self.ask(node_id, message, at_most=at_most)
+        response = await self.ask(node_id, message, at_least=at_least, at_most=at_most)
         try:
             return await run_slices(take(response))
         finally:
@@ -161,6 +174,12 @@ class Asking:
         return taken
 
     async def take_all(self, message: Any, take_of: TakeOf, notes: Notes) -> None:
-        """Take the response of each node. Raises UpstreamError if no node answers."""
-        if not await self.take_each(dict.fromkeys(self._nodes(), message), take_of, notes):
+        """Take the response of each node, and note whether all listed what they have. Raises UpstreamError if
+        no node answers.
+        """
+        nodes = self._nodes()
+        taken = await self.take_each(dict.fromkeys(nodes, message), take_of, notes)
+        if taken < len(nodes):
+            notes.lists_all = False
+        if not taken:
             raise UpstreamError(Reason.NODE, "; ".join(notes.errors) or "no upstream node is known")

@@ -7,7 +7,7 @@ from broker.common.slice_runner import OneAtATime
 from broker.config.table import BrokerConfig
 from broker.controller.commands import ResourceType
 from broker.controller.control import Committer, Control
-from broker.gateway.contents.access import read_acls, read_scram_users
+from broker.gateway.contents.access import read_acls, read_authorizer, read_scram_users
 from broker.gateway.contents.access_changes import AccessChanges
 from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.configs import read_configs
@@ -59,6 +59,7 @@ class ClusterContents:
             Part.TRANSACTIONS: lambda _name, notes: read_transactions(asking, notes),
             Part.TRANSACTION: lambda name, notes: read_transaction(asking, notes, name),
             Part.ACLS: lambda _name, notes: read_acls(asking, notes),
+            Part.AUTHORIZER: lambda _name, notes: read_authorizer(asking, notes, nodes()),
             Part.NODE_CONFIGS: lambda name, _notes: read_configs(asking, ResourceType.BROKER, name),
         }
         if not logs_in:

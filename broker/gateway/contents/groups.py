@@ -23,7 +23,10 @@ from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from broker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
 from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from broker.protocol.messages.share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -40,8 +43,8 @@ TOPICS_AT_ONCE: Final = 1_000
 
 CLASSIC: Final = "classic"
 
-OFFSET_FETCH_VERSION: Final = 9
-"""The last version that names topics."""
+OFFSET_FETCH_VERSIONS: Final = {"at_least": 2, "at_most": 9}
+"""The first version for all topics of a group, and the last one that names topics."""
 
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
@@ -108,7 +111,8 @@ async def find_coordinator(asking: Asking, name: str, kind: int) -> int:
 def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callable[[Any], Steps[int]]:
     def take(response: Any) -> Steps[int]:
         """Return the error code, which may come with the groups that are known."""
-        notes.note(ApiKey.LIST_GROUPS, response.error_code)
+        if notes.note(ApiKey.LIST_GROUPS, response.error_code):
+            notes.lists_all = False
         for each in response.groups:
             group_type = each.group_type.lower() or CLASSIC
             listed[each.group_id] = Listed(node_id, group_type, each.protocol_type, each.group_state)
@@ -121,17 +125,18 @@ def _take_list(node_id: int, listed: dict[str, Listed], notes: Notes) -> Callabl
 async def _read_details(asking: Asking, notes: Notes, listed: Mapping[str, Listed]) -> dict[str, GroupDetail]:
     described: dict[str, tuple[str, str, tuple[MemberRow, ...], Any]] = {}
     positions: dict[str, Positions] = {}
+    unread: set[str] = set()
     ids = await run_slices(_by_node_and_type(listed))
     async with trio.open_nursery() as nursery:
         for (node_id, group_type), of_node in ids.items():
             for some in pieces(of_node, DESCRIBED_AT_ONCE):
                 if group_type in DESCRIBE:
                     nursery.start_soon(_describe, asking, notes, node_id, group_type, list(some), described)
-                nursery.start_soon(_fetch, asking, notes, node_id, group_type, list(some), positions)
+                nursery.start_soon(_fetch, asking, notes, node_id, group_type, list(some), positions, unread)
     places = await run_slices(_places(positions))
-    ends = await _read_ends(asking, notes, places)
-    found = await run_slices(_details(listed, described, positions, ends))
-    for done in (places, ends):
+    ends, gone = await _read_ends(asking, notes, places)
+    found = await run_slices(_details(listed, described, positions, unread, ends, gone))
+    for done in (places, ends, gone):
         await run_slices(freed(done))
     await run_slices(_freed_positions(positions))
     return found
@@ -163,11 +168,15 @@ def _details(
     listed: Mapping[str, Listed],
     described: Mapping[str, tuple[str, str, tuple[MemberRow, ...], Any]],
     positions: Mapping[str, Positions],
+    unread: Collection[str],
     ends: Positions,
+    gone: Collection[tuple[str, int]],
 ) -> Steps[dict[str, GroupDetail]]:
+    """`unread` are groups of which not all offsets could be read, `gone` partitions that do not exist."""
     found: dict[str, GroupDetail] = {}
     for group_id in (yield from sorted_in_steps(listed)):
         own = positions.get(group_id, {})
+        is_known = group_id in positions and group_id not in unread
         offsets: list[CommittedRow] = []
         lag: int | None = None  # also if no end could be read
         for place in (yield from sorted_in_steps(own)):
@@ -175,10 +184,12 @@ def _details(
             offsets.append(committed)
             if committed.lag is not None:
                 lag = (lag or 0) + committed.lag
+            elif place not in gone:
+                is_known = False
             yield
         each = listed[group_id]
         state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
-        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type)
+        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type, is_known)
         found[group_id] = GroupDetail(row, assignor, members, tuple(offsets), streams)
         yield
     return found
@@ -248,30 +259,33 @@ async def _fetch(
     group_type: str,
     group_ids: list[str],
     positions: dict[str, Positions],
+    unread: set[str],
 ) -> None:
-    """Read the committed offsets of groups, or where the share partitions of share groups start."""
+    """Read the committed offsets of groups, or where the share partitions of share groups start. A group of
+    which some cannot be read is put into `unread`.
+    """
     left = group_ids
     while left:
-        message, at_most = _offsets_request(group_type, left)
-        take = _take_offsets(message.API_KEY, left, notes, positions)
+        message, versions = _offsets_request(group_type, left)
+        take = _take_offsets(message.API_KEY, left, notes, positions, unread)
         try:
-            left = left[await asking.take(node_id, message, take, at_most=at_most) :]
+            left = left[await asking.take(node_id, message, take, **versions) :]
         except UpstreamError as error:
             notes.failed(error, message.API_KEY)
             return
 
 
-def _offsets_request(group_type: str, group_ids: list[str]) -> tuple[Any, int | None]:
-    """Return the request, and the last version that has what is read of it."""
+def _offsets_request(group_type: str, group_ids: list[str]) -> tuple[Any, dict[str, int]]:
+    """Return the request, and the versions that have what is read of it."""
     if group_type == SHARE:
         share_groups = [DescribeShareGroupOffsetsRequestGroup(each, None) for each in group_ids]
-        return DescribeShareGroupOffsetsRequest(share_groups), None
+        return DescribeShareGroupOffsetsRequest(share_groups), {}
     groups = [OffsetFetchRequestGroup(each, topics=None) for each in group_ids]
-    return OffsetFetchRequest(group_ids[0], None, groups), OFFSET_FETCH_VERSION
+    return OffsetFetchRequest(group_ids[0], None, groups), OFFSET_FETCH_VERSIONS
 
 
 def _take_offsets(
-    key: int, group_ids: list[str], notes: Notes, positions: dict[str, Positions]
+    key: int, group_ids: list[str], notes: Notes, positions: dict[str, Positions], unread: set[str]
 ) -> Callable[[Any], Steps[int]]:
     """Return what takes a response, and returns for how many of the groups it is: a broker before Kafka 3.0
     answers for the first one only. (KIP-709)
@@ -286,7 +300,9 @@ def _take_offsets(
             name = topic.topic_name if is_share else topic.name
             for each in topic.partitions:
                 offset = each.start_offset if is_share else each.committed_offset
-                if not notes.note(key, each.error_code, name) and offset >= 0:
+                if notes.note(key, each.error_code, name):
+                    unread.add(group_id)
+                elif offset >= 0:
                     found[name, each.partition_index] = offset
                 yield
 
@@ -301,25 +317,47 @@ def _take_offsets(
     return take
 
 
-async def _read_ends(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
-    """Return the high watermarks of partitions, as far as they can be read."""
-    leaders = await leaders_of(asking, notes, places)
+async def _read_ends(
+    asking: Asking, notes: Notes, places: Collection[tuple[str, int]]
+) -> tuple[Positions, set[tuple[str, int]]]:
+    """Return the high watermarks of partitions, as far as they can be read, and those that do not exist."""
+    told: set[str] = set()
+    leaders = await leaders_of(asking, notes, places, told)
     ends = await offsets_of(asking, notes, leaders, LATEST)
+    gone = await run_slices(_gone(places, told, leaders))
     await run_slices(freed(leaders))
-    return ends
+    return ends, gone
 
 
-async def leaders_of(asking: Asking, notes: Notes, places: Collection[tuple[str, int]]) -> Positions:
-    """Return the leader of each partition that exists, -1 without one, as far as it can be read."""
+def _gone(
+    places: Iterable[tuple[str, int]], told: Collection[str], leaders: Positions
+) -> Steps[set[tuple[str, int]]]:
+    gone: set[tuple[str, int]] = set()
+    for place in places:
+        if place[0] in told and place not in leaders:
+            gone.add(place)
+        yield
+    return gone
+
+
+async def leaders_of(
+    asking: Asking, notes: Notes, places: Collection[tuple[str, int]], told: set[str] | None = None
+) -> Positions:
+    """Return the leader of each partition that exists, -1 without one, as far as it can be read. Adds to
+    `told` the topics of which the cluster has told all partitions, or that there is none.
+    """
     found: Positions = {}
+    told = set() if told is None else told
 
     def take(metadata: Any) -> Steps[None]:
         for topic in metadata.topics:
             yield
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                told.add(topic.name)
                 continue
             if notes.note(ApiKey.METADATA, topic.error_code, topic.name or ""):
                 continue
+            told.add(topic.name)
             for each in topic.partitions:
                 place = topic.name, each.partition_index
                 if place in places:

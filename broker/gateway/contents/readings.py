@@ -47,6 +47,7 @@ class _Reading:
         self.read_ms: int | None = None
         self.error: ApiError | None = None
         self.incomplete = ""
+        self.lists_all = False
         self.refused: tuple[RefusedRead, ...] = ()
         self.due_at = float("-inf")
         self.ended: trio.Event | None = None
@@ -103,6 +104,12 @@ class UpstreamReadings(Readings):
         reading = self._reading(part, name)
         error = reading.incomplete if reading.error is None else str(reading.error.message)
         return ReadState(error, reading.refused, reading.read_ms)
+
+    def is_current(self, part: Part) -> bool:
+        return part not in self._readers or self._reading(part, "").error is None
+
+    def lists_all(self, part: Part) -> bool:
+        return part not in self._readers or self._reading(part, "").lists_all
 
     def value(self, part: Part, name: str = "") -> Any:
         """Return what the last successful reading read; None before the first."""
@@ -162,6 +169,7 @@ class UpstreamReadings(Readings):
             replaced, reading.value = reading.value, value
             reading.read_ms, reading.error = self._clock.wall_ms(), None
             reading.incomplete = "; ".join(notes.errors)
+            reading.lists_all = notes.lists_all
             reading.refused = notes.refused
             del value
             if isinstance(replaced, dict):

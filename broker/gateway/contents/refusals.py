@@ -69,13 +69,14 @@ def error_of(key: int, code: int, name: str, message: str | None = None) -> ApiE
 
 
 class Notes:
-    """What a reading could not read, though it read the rest. `unread` are the APIs of which something is
-    missing, as far as they are noted.
+    """What a reading could not read, though it read the rest. `lists_all` is False if a node did not list
+    what it has; `unread` are the APIs of which something is missing, as far as they are noted.
     """
 
     def __init__(self) -> None:
         self.errors: list[str] = []
         self.unread: set[int] = set()
+        self.lists_all = True
         self._refused: dict[tuple[str, str, str, str], tuple[str, int]] = {}
 
     @property

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
 from broker.controller.commands import ConfigResource, ResourceType
@@ -15,10 +17,12 @@ from broker.controller.rows.topics import (
     TransactionDetail,
     TransactionRow,
 )
+from broker.gateway.contents.access import AUTHORIZER, OPEN, SUPER_USERS, AuthorizerSettings
 from broker.gateway.contents.readings import UpstreamReadings
 from broker.gateway.contents.topics import TopicContents
 from broker.metadata.image import Image
-from broker.views.acls import Acl, AclFilter, AclRow, AclViews
+from broker.security.acl.authorizer import Authorizer
+from broker.views.acls import Acl, AclDecision, AclFilter, AclRow, AclViews, DecidedBy, decision_of
 from broker.views.metadata import MetadataViews
 from broker.views.readings import Part
 from broker.views.topics import TopicViews
@@ -63,11 +67,12 @@ class ClusterTopics(TopicViews):
 
 
 class ClusterAcls(AclViews):
-    """The ACLs of the upstream cluster, as last read."""
+    """The ACLs of the upstream cluster, as last read, and what follows from them."""
 
     def __init__(self, image: Callable[[], Image], readings: UpstreamReadings) -> None:
         super().__init__(image, None)
         self._readings = readings
+        self._made: tuple[object, AuthorizerSettings, Authorizer] | None = None
 
     @property
     def has_authorizer(self) -> bool:
@@ -79,6 +84,37 @@ class ClusterAcls(AclViews):
 
     def one(self, acl: Acl) -> AclRow | None:
         return AclRow(acl, None, "") if acl in self._acls() else None
+
+    def decide(
+        self, principal: str, host: str, operation: int, resource_type: int, name: str
+    ) -> Steps[AclDecision | None]:
+        """As at a broker, by the same authorizer. A setting that the cluster does not tell counts as Kafka's
+        default, and is named if it could change the decision.
+        """
+        if not self.has_authorizer:
+            return None
+        settings: AuthorizerSettings = self._readings.value(Part.AUTHORIZER) or AuthorizerSettings()
+        authorizer = yield from self._authorizer_of(settings)
+        found = decision_of(authorizer, principal, host, operation, resource_type, name)
+        unknown = [] if settings.is_kafkas else [AUTHORIZER]
+        if settings.is_open is None and found.decided_by is DecidedBy.NO_ACL_FOUND:
+            found = AclDecision(False, DecidedBy.NO_ACL_ALLOWS)
+            unknown.append(OPEN)
+        if settings.super_users is None and not found.is_allowed:
+            unknown.insert(0, SUPER_USERS)
+        return replace(found, unknown=tuple(unknown))
+
+    def _authorizer_of(self, settings: AuthorizerSettings) -> Steps[Authorizer]:
+        """Return the authorizer of the ACLs that were read last. One for whom it is not known whether
+        everything without an ACL is allowed allows it.
+        """
+        acls = self._acls()
+        if self._made is None or self._made[0] is not acls or self._made[1] != settings:
+            made = Authorizer((), settings.super_users or (), is_open=settings.is_open is not False)
+            yield from made.update(acls, ())
+            self._made = acls, settings, made
+            return made
+        return self._made[2]
 
     def _acls(self) -> Collection[Acl]:
         return self._readings.value(Part.ACLS) or {}

@@ -53,13 +53,14 @@ class UpstreamClient:
         message: Any,
         version: int | None = None,
         *,
+        at_least: int = 0,
         at_most: int | None = None,
         lane: str = "",
         timeout_ms: int | None = None,
     ) -> Any:
         """Send a request and return the response: to a node, or with None to any node that can be reached.
-        Without `version`, uses the newest version that Weir and the node know, up to `at_most`; without
-        `timeout_ms`, waits for request.timeout.ms.
+        Without `version`, uses the newest version that Weir and the node know, from `at_least` up to
+        `at_most`; without `timeout_ms`, waits for request.timeout.ms.
 
         Raises UpstreamError, and leaves error codes within the response to the caller. Does not send a
         request twice. If cancelled, the request may be sent; its response is discarded.
@@ -71,7 +72,9 @@ class UpstreamClient:
             if address is None:
                 raise UpstreamError(Reason.NODE, f"no upstream node has the id {node_id}")
             connection = await self._target(address, lane).open()
-        return await connection.request(message, version, at_most=at_most, timeout_ms=timeout_ms)
+        return await connection.request(
+            message, version, at_least=at_least, at_most=at_most, timeout_ms=timeout_ms
+        )
 
     async def _any(self, lane: str) -> UpstreamConnection:
         """Return an open connection if there is one, else try one node after the other."""

@@ -122,19 +122,20 @@ class UpstreamConnection:
         message: Any,
         version: int | None = None,
         *,
+        at_least: int = 0,
         at_most: int | None = None,
         most: int = MAX_FRAME_BYTES,
         timeout_ms: int | None = None,
     ) -> Any:
         """Send a request and return its response, of up to `most` bytes. Without `version`, uses the newest
-        that both sides know, up to `at_most`.
+        that both sides know, from `at_least` up to `at_most`.
 
         Raises UpstreamError. After a timeout the connection closes, since later responses would wait behind
         the missing one. If cancelled, the request may be sent, and its response is discarded.
         """
         await self.wait_open()
         key = message.API_KEY
-        version = self._version(key, version, at_most)
+        version = self._version(key, version, at_least, at_most)
         try:
             with self._limit(timeout_ms or self._timeout_ms, f"no response to {NAMES[key]}"):
                 pending = await self._send(message, version)
@@ -194,13 +195,13 @@ class UpstreamConnection:
                 raise ProtocolViolation(f"ApiVersions: error {reply.error_code}")
             return {each.api_key: (each.min_version, each.max_version) for each in reply.api_keys}
 
-    def _version(self, key: int, version: int | None, at_most: int | None) -> int:
+    def _version(self, key: int, version: int | None, at_least: int, at_most: int | None) -> int:
         """Return the version to use. Raises UpstreamError VERSION."""
         ours, theirs = codec.known_versions(key), self.versions.get(key, (0, -1))
-        first, last = max(ours[0], theirs[0]), min(ours[1], theirs[1])
+        first, last = max(ours[0], theirs[0], at_least), min(ours[1], theirs[1])
         chosen = min(last, last if at_most is None else at_most) if version is None else version
         if not first <= chosen <= last:
-            wanted = "any version" if version is None else f"version {version}"
+            wanted = "any version that the gateway can use" if version is None else f"version {version}"
             raise UpstreamError(
                 Reason.VERSION, f"{self.address}: the broker does not serve {NAMES[key]} in {wanted}"
             )

@@ -6,7 +6,8 @@ Called by broker.monitoring.alerts.task with what the rule observes. Pure: time 
     firing      it was above for `for_ms`; a value above `clear` keeps it firing
     resolved    it was at most `clear` for `resolve_after_ms`; a subject without a value counts as 0
 
-A pending alert ends without a word when its value is at most the threshold.
+A pending alert ends without a word when its value is at most the threshold. A value that is not known changes
+neither: the alert keeps the last one that was, and its time at `clear` begins anew.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,10 @@ thing about the whole broker, and ten thousand notifications of it are useless.
 """
 
 
+class AtLeast(float):
+    """A value that is not known, and not below this. One that exceeds a limit exceeds it for certain."""
+
+
 class AlertTransition(msgspec.Struct, frozen=True):
     """An alert that began to fire (`ended_at_ms` None) or was resolved. Times are wall-clock."""
 
@@ -35,7 +40,8 @@ class AlertTransition(msgspec.Struct, frozen=True):
 
 class Alert:
     """`since_ms`, `fired_ms` and `calm_since_ms` are monotonic, the other times wall-clock. It is pending
-    while `fired_ms` is None.
+    while `fired_ms` is None. `unknown_since_at_ms` is since when `value` is only the last that
+    was known, else None.
     """
 
     def __init__(self, labels: Labels, value: float, now_ms: int, wall_ms: int) -> None:
@@ -46,6 +52,7 @@ class Alert:
         self.fired_ms: int | None = None
         self.fired_at_ms = 0
         self.calm_since_ms: int | None = None
+        self.unknown_since_at_ms: int | None = None
 
 
 class RuleState:
@@ -65,15 +72,23 @@ class RuleState:
         return [alert for alert in self._alerts.values() if alert.fired_ms is not None]
 
     def step(
-        self, rule: AlertRule, observed: Mapping[Labels, float], now_ms: int, wall_ms: int
+        self,
+        rule: AlertRule,
+        observed: Mapping[Labels, float],
+        now_ms: int,
+        wall_ms: int,
+        others: float = 0.0,
     ) -> list[AlertTransition]:
-        """Take over the values at this time, and return what began to fire or was resolved."""
-        self.value = max(observed.values(), default=None)
+        """Take over the values at this time, and return what began to fire or was resolved. `others` is the
+        value of subjects that are not observed.
+        """
+        highest = max(observed.values(), default=None)
+        self.value = None if highest is None else float(highest)
         self._admit(rule, observed, now_ms, wall_ms)
         return [
             transition
             for alert in self.alerts
-            for transition in self._next(alert, rule, observed.get(alert.labels, 0.0), now_ms, wall_ms)
+            for transition in self._next(alert, rule, observed.get(alert.labels, others), now_ms, wall_ms)
         ]
 
     def end(self, wall_ms: int) -> list[AlertTransition]:
@@ -89,11 +104,19 @@ class RuleState:
         admitted = nlargest(max(0, MAX_ALERTS - len(self._alerts)), fresh)
         self.unlisted = len(fresh) - len(admitted)
         for value, labels in admitted:
-            self._alerts[labels] = Alert(labels, value, now_ms, wall_ms)
+            self._alerts[labels] = Alert(labels, float(value), now_ms, wall_ms)
 
     def _next(
         self, alert: Alert, rule: AlertRule, value: float, now_ms: int, wall_ms: int
     ) -> Iterator[AlertTransition]:
+        limit = rule.threshold if alert.fired_ms is None else rule.clear_at
+        if isinstance(value, AtLeast) and value <= limit:
+            if alert.unknown_since_at_ms is None:
+                alert.unknown_since_at_ms = wall_ms
+            alert.calm_since_ms = None
+            return
+        alert.unknown_since_at_ms = None
+        value = float(value)
         if alert.fired_ms is None:
             if value <= rule.threshold:
                 del self._alerts[alert.labels]

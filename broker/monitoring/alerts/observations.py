@@ -14,15 +14,20 @@ from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.topics import GroupRow
 from broker.controller.rows.upstream import RefusedRecords
 from broker.metadata.alerts import AlertCondition, AlertRule
+from broker.monitoring.alerts.evaluation import AtLeast
 from broker.views.console import Views
 from broker.views.readings import Part
 
-Values = dict[Labels, float]
+
+class Values(dict[Labels, float]):
+    """By what they are about. `others` is the value of what is not there."""
+
+    others: float = 0.0
 
 
 def throttled(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
     """Return the longest present throttle in ms of each client of this server, by kind of quota."""
-    found: Values = {}
+    found = Values()
     for row in rows:
         yield
         if row is not None and not row.gateway:
@@ -33,7 +38,7 @@ def throttled(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
 
 def ignoring(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
     """Return the number of throttled connections that do not wait, by client of this server."""
-    found: Values = {}
+    found = Values()
     for row in rows:
         yield
         if row is not None and not row.gateway and row.obeys is False:
@@ -49,11 +54,13 @@ def _client(row: ThrottledRow) -> Labels:
 
 
 def lag(rows: Iterable[GroupRow | None]) -> Steps[Values]:
-    """Return the lag of each group in records, as far as it is known."""
-    found: Values = {}
+    """Return the lag of each group in records. One without a committed offset has none."""
+    found = Values()
     for row in rows:
         yield
-        if row is not None and row.lag is not None:
+        if row is not None and not row.lag_is_known:
+            found[(("group", row.group_id),)] = AtLeast(row.lag or 0)
+        elif row is not None and row.lag is not None:
             found[(("group", row.group_id),)] = float(row.lag)
     return found
 
@@ -61,14 +68,14 @@ def lag(rows: Iterable[GroupRow | None]) -> Steps[Values]:
 def refused(rows: Iterable[RefusedRecords]) -> Steps[Values]:
     """Return how many records of each topic of the gateways were refused in the last minute, by reason."""
     yield
-    return {(("topic", row.topic), ("reason", row.reason)): float(row.last_minute) for row in rows}
+    return Values({(("topic", row.topic), ("reason", row.reason)): float(row.last_minute) for row in rows})
 
 
 def disk_use(directories: Sequence[str]) -> Values:
     """Return the used part in percent of the disk of each directory that can be asked, as df computes it.
     Slow where a disk is; for a worker thread.
     """
-    found: Values = {}
+    found = Values()
     for directory in directories:
         try:
             volume = os.statvfs(directory)
@@ -80,17 +87,23 @@ def disk_use(directories: Sequence[str]) -> Values:
     return found
 
 
-def groups(views: Views) -> Iterable[GroupRow | None]:
-    """Return the groups. A gateway reads those of its cluster again if they are old: these are the last."""
+def lag_of_groups(views: Views) -> Steps[Values]:
+    """Return the lag of all groups. A gateway reads those of its cluster again if they are old: these are the
+    last. No lag is known if it could not read them.
+    """
     views.readings.want(Part.GROUPS)
-    return views.topics.each_group()
+    is_current = views.readings.is_current(Part.GROUPS)
+    found = (yield from lag(views.topics.each_group())) if is_current else Values()
+    if not is_current or not views.readings.lists_all(Part.GROUPS):
+        found.others = AtLeast(0)
+    return found
 
 
 def sources(views: Views) -> Mapping[AlertCondition, Callable[[], Steps[Values]]]:
     return {
         AlertCondition.THROTTLED: lambda: throttled(views.quotas.each_throttled()),
         AlertCondition.IGNORES_THROTTLING: lambda: ignoring(views.quotas.each_throttled()),
-        AlertCondition.LAG: lambda: lag(groups(views)),
+        AlertCondition.LAG: lambda: lag_of_groups(views),
         AlertCondition.REFUSED_RECORDS: lambda: refused(
             () if views.upstream is None else views.upstream.refused()
         ),
@@ -103,7 +116,8 @@ def matching(rule: AlertRule, values: Values) -> Steps[Values]:
     """
     if not rule.match:
         return values
-    found: Values = {}
+    found = Values()
+    found.others = values.others
     try:
         pattern = glob(rule.match)
     except ValueError:

@@ -122,7 +122,7 @@ class Alerting:
             values = await run_slices(matching(rule, observed[rule.condition]))
             state = self._states.setdefault(name, RuleState())
             self._rules[name] = rule
-            for transition in state.step(rule, values, now_ms, wall_ms):
+            for transition in state.step(rule, values, now_ms, wall_ms, values.others):
                 self._notify(nursery, name, rule, transition)
         self._remind(nursery, now_ms)
 
@@ -242,6 +242,7 @@ class Alerting:
                 rules[name].rule.threshold,
                 alert.since_at_ms,
                 None if alert.fired_ms is None else alert.fired_at_ms,
+                alert.unknown_since_at_ms,
             )
             for name, state in self._states.items()
             if name in rules

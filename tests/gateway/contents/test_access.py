@@ -1,14 +1,26 @@
 """The upstream cluster's ACLs and SCRAM users at a gateway: read and changed."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.common.errors import ErrorCode
+from broker.common.slices import run_through
 from broker.controller.commands import AlterUserScramCredentials, CreateAcls
 from broker.controller.scram import upsertion_of
 from broker.metadata.actor import BROKER_ITSELF
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.acls import AclDescription, DescribeAclsResource, DescribeAclsResponse
+from broker.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
-from tests.gateway.contents.world import World, world
+from tests.gateway.contents.world import CONSOLE, World, rest_of, world
+from tests.support.fake_upstream import fake_cluster
+from tests.support.running_gateway import running_gateway
 
 AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 OPEN = "allow.everyone.if.no.acl.found=true"
@@ -62,8 +74,111 @@ async def test_acls_are_listed_created_and_deleted(tmp_path: Path) -> None:
             ("administrator", text, "created", "by an operator"),
             ("administrator", text, "deleted", "by an operator"),
         ]
-        query = "principal=User:alice&operation=READ&resource_type=TOPIC&name=orders"
-        assert "super.users" in (await found.get(f"acls:resolve?{query}", 404))["detail"]
+
+
+def question(principal: str, name: str, operation: str = "READ") -> str:
+    return f"acls:resolve?principal=User:{principal}&operation={operation}&resource_type=TOPIC&name={name}"
+
+
+async def test_decisions_are_those_of_the_broker_itself(tmp_path: Path) -> None:
+    async with world(tmp_path, of_broker=(AUTHORIZER, OPEN, "super.users=User:ANONYMOUS;User:root")) as found:
+        own = found.broker.server
+        deny = Acl(2, "ord", PatternType.PREFIXED, "User:bob", "*", Operation.ALL, Permission.DENY)
+        await own.control.apply(CreateAcls((ACL, deny)), BROKER_ITSELF)
+        decided = set()
+        for principal in ("alice", "bob", "root", "carol"):
+            for name in ("orders", "ordinary", "bills"):
+                for operation in ("READ", "WRITE", "DESCRIBE"):
+                    answer = await found.get(question(principal, name, operation))
+                    wanted = run_through(
+                        own.views.acls.decide(
+                            f"User:{principal}", "*", Operation[operation], ResourceType.TOPIC, name
+                        )
+                    )
+                    assert wanted is not None
+                    assert (answer["allowed"], answer["decided_by"]) == (wanted.is_allowed, wanted.decided_by)
+                    assert (answer["acl"] and answer["acl"]["name"]) == (
+                        wanted.acl and wanted.acl.resource_name
+                    )
+                    assert answer["unknown"] == [] and answer["upstream"]["error"] == ""
+                    decided.add(wanted.decided_by)
+        assert decided == {"acl", "super-user", "no-acl-found", "no-acl-allows"}
+        # A change at the gateway counts for the next question.
+        await found.ask("POST", "acls", 201, WANTED | {"resource_type": "TOPIC", "name": "bil"})
+        assert not (await found.get(question("bob", "bills")))["allowed"]
+
+
+async def test_without_an_authorizer_nothing_is_decided(tmp_path: Path) -> None:
+    async with world(tmp_path) as found:
+        assert (await found.get(question("alice", "orders"), 409))["code"] == "SECURITY_DISABLED"
+
+
+Rows = dict[str, str | None]
+STANDARD = {"authorizer.class.name": AUTHORIZER.partition("=")[2]}
+
+
+def configs(rows: Rows) -> DescribeConfigsResponse:
+    """A setting without a value is set, and the node does not tell to what, as Kafka does."""
+    told = [
+        DescribeConfigsResourceResult(name, value, config_source=4, is_sensitive=value is None)
+        for name, value in rows.items()
+    ]
+    return DescribeConfigsResponse(results=[DescribeConfigsResult(0, None, 4, "0", told)])
+
+
+def acls(request: Any) -> DescribeAclsResponse:
+    allowing = AclDescription("User:alice", "*", Operation.READ, Permission.ALLOW)
+    return DescribeAclsResponse(
+        resources=[DescribeAclsResource(ResourceType.TOPIC, "orders", PatternType.LITERAL, [allowing])]
+    )
+
+
+HIDDEN_USERS, HIDDEN_OPEN = {"super.users": None}, {"allow.everyone.if.no.acl.found": None}
+EVERYTHING = ["authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "allowed", "denied", "without"),
+    [
+        # What a node does not list is not set: Kafka's defaults hold.
+        (STANDARD, [], (False, []), (False, [])),
+        (STANDARD | HIDDEN_USERS, [], (False, ["super.users"]), (False, ["super.users"])),
+        (STANDARD | HIDDEN_OPEN, [], (False, []), (False, ["allow.everyone.if.no.acl.found"])),
+        (STANDARD | HIDDEN_USERS | HIDDEN_OPEN, [], (False, EVERYTHING[1:2]), (False, EVERYTHING[1:])),
+        (STANDARD | {"super.users": "User:root; User:bob"}, [], (True, []), (True, [])),
+        (STANDARD | {"allow.everyone.if.no.acl.found": "TRUE"}, [], (False, []), (True, [])),
+        ({"authorizer.class.name": "com.example.Other"}, EVERYTHING[:1], (False, EVERYTHING[:1]), None),
+        (None, EVERYTHING[:1], None, (False, ["super.users", EVERYTHING[0], EVERYTHING[2]])),
+    ],
+)
+async def test_what_the_cluster_does_not_tell_is_named_where_it_matters(
+    tmp_path: Path,
+    rows: Rows | None,
+    allowed: list[str],
+    denied: tuple[bool, list[str]] | None,
+    without: tuple[bool, list[str]] | None,
+) -> None:
+    """bob has no ACL; `without` is of a topic that no ACL is about. No rows: the node refuses to tell."""
+    async with fake_cluster(1) as cluster:
+        (node,) = cluster.live
+        node.versions |= {ApiKey.DESCRIBE_ACLS: (1, 3), ApiKey.DESCRIBE_CONFIGS: (1, 4)}
+        refusal = DescribeConfigsResult(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None, 4, "0")
+        node.answers[ApiKey.DESCRIBE_ACLS] = acls
+        node.answers[ApiKey.DESCRIBE_CONFIGS] = lambda _request: (
+            DescribeConfigsResponse(results=[refusal]) if rows is None else configs(rows)
+        )
+        async with running_gateway(tmp_path, node.port, CONSOLE) as gateway, rest_of(gateway) as http:
+
+            async def asked(principal: str, name: str) -> tuple[bool, list[str]]:
+                answer = await http.get(f"/api/v1/{question(principal, name)}")
+                assert answer.status_code == 200, answer.text
+                return answer.json()["allowed"], answer.json()["unknown"]
+
+            assert await asked("alice", "orders") == (True, allowed)
+            if denied is not None:
+                assert await asked("bob", "orders") == denied
+            if without is not None:
+                assert await asked("bob", "bills") == without
 
 
 async def test_a_change_that_the_asked_broker_does_not_know_yet_is_made(

@@ -294,6 +294,174 @@ async def test_the_lag_of_partitions_that_cannot_be_read_is_unknown_and_not_zero
         assert refused.resource_name == "t0"
 
 
+async def test_a_lag_is_known_where_a_topic_is_gone_and_not_where_its_end_is_missing() -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0, -1])
+        committed_in(node, "readers", ("t0", 0, 2), ("gone", 0, 4), ("t0", 7, 1))
+        row = (await read_groups(found, Notes()))["readers"]
+        assert (row.lag, row.lag_is_known) == (10, True)
+        committed_in(node, "readers", ("t0", 0, 2), ("t0", 1, 2))
+        row = (await read_groups(found, Notes()))["readers"]
+        assert (row.lag, row.lag_is_known) == (10, False)
+        committed_in(node, "readers")
+        row = (await read_groups(found, Notes()))["readers"]
+        assert (row.lag, row.lag_is_known) == (None, True)
+        node.answers[ApiKey.OFFSET_FETCH] = lambda _request: OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup("readers", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)]
+        )
+        row = (await read_groups(found, Notes()))["readers"]
+        assert (row.lag, row.lag_is_known) == (None, False)
+
+
+async def test_a_lag_is_not_known_where_the_offset_of_a_partition_cannot_be_read() -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0, 0])
+        committed_in(node, "readers", ("t0", 0, 2))
+        bad = OffsetFetchResponsePartitions(1, -1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        good = OffsetFetchResponsePartitions(0, 2)
+        topics = [OffsetFetchResponseTopics("t0", partitions=[good, bad])]
+        node.answers[ApiKey.OFFSET_FETCH] = lambda _request: OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup("readers", topics)]
+        )
+        row = (await read_groups(found, Notes()))["readers"]
+        assert (row.lag, row.lag_is_known) == (10, False)
+
+
+async def test_a_list_is_whole_only_if_every_node_has_listed_its_groups(autojump_clock: MockClock) -> None:
+    async with asking() as (cluster, found):
+        for node in cluster.live:
+            prepare(node, [0])
+            committed_in(node, f"of-{node.node_id}")
+        notes = Notes()
+        assert set(await read_groups(found, notes)) == {"of-0", "of-1"} and notes.lists_all
+        second = cluster.live[1]
+        second.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
+        notes = Notes()
+        assert set(await read_groups(found, notes)) == {"of-0"} and not notes.lists_all
+        second.answers_nothing = True
+        notes = Notes()
+        assert set(await read_groups(found, notes)) == {"of-0"} and not notes.lists_all
+
+
+@pytest.mark.parametrize("last", [2, 7, 8, 9])
+async def test_offsets_are_read_from_brokers_that_take_one_group_a_request(last: int) -> None:
+    """From version 8 on a request is about several groups."""
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0, 0])
+        node.versions[ApiKey.OFFSET_FETCH] = (0, last)
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            groups=[ListedGroup(name, "consumer", "Stable", "Classic") for name in ("a", "b", "none")]
+        )
+        node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+        committed = {"a": [("t0", 0, 2)], "b": [("t0", 0, 5), ("t0", 1, 12)], "none": []}
+        node.answers[ApiKey.OFFSET_FETCH] = lambda request: (
+            several(request, committed) if last >= 8 else single(request, committed)
+        )
+        notes = Notes()
+        rows = await read_groups(found, notes)
+        assert {name: (row.lag, row.lag_is_known) for name, row in rows.items()} == {
+            "a": (10, True),
+            "b": (7, True),
+            "none": (None, True),
+        }
+        asked = [version for key, version in node.request_versions if key == ApiKey.OFFSET_FETCH]
+        assert asked == ([last] if last >= 8 else [last] * 3)
+        assert not any("OffsetFetch" in error for error in notes.errors)
+
+
+async def test_one_group_of_an_older_broker_can_be_refused() -> None:
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        node.versions[ApiKey.OFFSET_FETCH] = (0, 7)
+        node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+            groups=[ListedGroup(name, "consumer", "Stable", "Classic") for name in ("a", "b")]
+        )
+        node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+        node.answers[ApiKey.OFFSET_FETCH] = lambda request: (
+            OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if request.group_id == "a"
+            else single(request, {"b": [("t0", 0, 2)]})
+        )
+        notes = Notes()
+        rows = await read_groups(found, notes)
+        assert [(rows[name].lag, rows[name].lag_is_known) for name in "ab"] == [(None, False), (10, True)]
+        (refused,) = [each for each in notes.refused if each.api == "OffsetFetch"]
+        assert (refused.resource_type, refused.resource_name) == ("GROUP", "a")
+
+
+async def test_without_a_usable_version_the_lag_is_unknown() -> None:
+    """Version 1 cannot ask for all topics."""
+    async with asking(1) as (cluster, found):
+        (node,) = cluster.live
+        prepare(node, [0])
+        committed_in(node, "readers", ("t0", 0, 2))
+        node.versions[ApiKey.OFFSET_FETCH] = (0, 1)
+        notes = Notes()
+        row = (await read_groups(found, notes))["readers"]
+        assert (row.lag, row.lag_is_known) == (None, False)
+        assert any("does not serve OffsetFetch" in error for error in notes.errors)
+
+
+Offsets = list[tuple[str, int, int]]
+"""Topics, partitions and committed offsets."""
+
+
+def committed_in(node: FakeNode, group: str, *committed: tuple[str, int, int]) -> None:
+    """Let the node list a group with these offsets; t0 alone exists."""
+    node.answers[ApiKey.LIST_GROUPS] = lambda _request: ListGroupsResponse(
+        groups=[ListedGroup(group, "consumer", "Stable", "Classic")]
+    )
+    node.answers[ApiKey.OFFSET_FETCH] = lambda request: several(request, {group: list(committed)})
+    node.answers[ApiKey.DESCRIBE_GROUPS] = lambda _request: DescribeGroupsResponse()
+    t0 = node.answers[ApiKey.METADATA](None).topics[0]
+
+    def topics(request: Any) -> MetadataResponse:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponse(
+            topics=[
+                t0 if each.name == "t0" else MetadataResponseTopic(unknown, each.name)
+                for each in request.topics
+            ]
+        )
+
+    node.answers[ApiKey.METADATA] = lambda request: (
+        topics(request) if request else MetadataResponse(topics=[t0])
+    )
+
+
+def several(request: Any, committed: dict[str, Offsets]) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(
+                each.group_id,
+                [
+                    OffsetFetchResponseTopics(
+                        topic, partitions=[OffsetFetchResponsePartitions(index, offset)]
+                    )
+                    for topic, index, offset in committed[each.group_id]
+                ],
+            )
+            for each in request.groups
+        ]
+    )
+
+
+def single(request: Any, committed: dict[str, Offsets]) -> OffsetFetchResponse:
+    assert request.topics is None
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(topic, [OffsetFetchResponsePartition(index, offset)])
+            for topic, index, offset in committed[request.group_id]
+        ]
+    )
+
+
 async def test_groups_whose_parts_are_refused_are_listed() -> None:
     async with asking(1) as (cluster, found):
         (node,) = cluster.live

@@ -4,7 +4,7 @@ import pytest
 
 from broker.controller.rows.alerts import Labels
 from broker.metadata.alerts import AlertCondition, AlertRule
-from broker.monitoring.alerts.evaluation import MAX_ALERTS, AlertTransition, RuleState
+from broker.monitoring.alerts.evaluation import MAX_ALERTS, AlertTransition, AtLeast, RuleState
 
 ORDERS: Labels = (("group", "orders"),)
 WALL = 1_000_000
@@ -95,6 +95,62 @@ def test_a_subject_that_is_gone_counts_as_zero() -> None:
     watch = Watch()
     watch.at(0, 101.0)
     assert watch.at(5_000, None) == [AlertTransition(ORDERS, 0.0, WALL, WALL + 5_000)]
+
+
+def unknown_since(watch: Watch) -> int | None:
+    (alert,) = watch.state.alerts
+    return alert.unknown_since_at_ms
+
+
+@pytest.mark.parametrize("least", [0.0, 79.0, 80.0])
+def test_an_unknown_value_resolves_nothing_and_the_alert_keeps_the_last_known_one(least: float) -> None:
+    watch = Watch(clear=80.0)
+    watch.at(0, 150.0)
+    for now_ms in (5_000, 600_000):
+        assert watch.at(now_ms, AtLeast(least)) == [] and watch.shown == "firing"
+        assert [alert.value for alert in watch.state.alerts] == [150.0]
+        assert unknown_since(watch) == WALL + 5_000
+    assert watch.at(605_000, 80.0) == [AlertTransition(ORDERS, 80.0, WALL, WALL + 605_000)]
+
+
+def test_a_value_that_is_known_to_exceed_is_as_good_as_a_known_one() -> None:
+    watch = Watch(clear=80.0)
+    assert watch.at(0, AtLeast(100.0)) == [] and watch.shown == "none"
+    assert watch.at(1_000, AtLeast(100.5)) == [AlertTransition(ORDERS, 100.5, WALL + 1_000, None)]
+    watch.at(2_000, AtLeast(80.5))
+    (alert,) = watch.state.alerts
+    assert (alert.value, alert.unknown_since_at_ms) == (80.5, None)
+    assert type(alert.value) is float and type(watch.state.value) is float
+
+
+def test_an_unknown_value_is_not_calm() -> None:
+    watch = Watch(resolve_after_ms=60_000)
+    watch.at(0, 101.0)
+    watch.at(10_000, 70.0)
+    watch.at(40_000, AtLeast(0.0))
+    assert watch.at(70_000, 70.0) == [] and unknown_since(watch) is None
+    assert watch.at(129_999, 70.0) == []
+    assert len(watch.at(130_000, 70.0)) == 1
+
+
+def test_a_pending_alert_waits_for_a_known_value() -> None:
+    watch = Watch(for_ms=30_000)
+    watch.at(0, 101.0)
+    assert watch.at(30_000, AtLeast(100.0)) == [] and watch.shown == "pending"
+    assert unknown_since(watch) == WALL + 30_000
+    assert len(watch.at(31_000, 101.0)) == 1
+    other = Watch(for_ms=30_000)
+    other.at(0, 101.0)
+    other.at(30_000, AtLeast(0.0))
+    assert other.at(31_000, 100.0) == [] and other.shown == "none"
+
+
+def test_where_not_all_was_observed_what_is_missing_is_unknown() -> None:
+    watch = Watch()
+    watch.at(0, 101.0)
+    assert watch.state.step(watch.rule, {}, 5_000, WALL + 5_000, AtLeast(0)) == []
+    assert unknown_since(watch) == WALL + 5_000
+    assert watch.at(6_000, None) == [AlertTransition(ORDERS, 0.0, WALL, WALL + 6_000)]
 
 
 def test_the_end_of_a_rule_resolves_what_fires_and_forgets_what_is_pending() -> None:

@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from broker.common.slices import run_through
+from broker.controller.rows.alerts import Labels
 from broker.controller.rows.topics import GroupRow
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.monitoring.alerts import observations
+from broker.monitoring.alerts.evaluation import AtLeast
 from broker.monitoring.alerts.observations import Values, disk_use, ignoring, lag, matching, throttled
 from tests.webui.rows import throttled as throttled_row
 
@@ -34,7 +36,7 @@ def test_the_longest_throttle_of_a_client_counts_by_kind() -> None:
 
 
 @pytest.mark.parametrize(("obeys", "expected"), [(False, {GREEDY: 2.0}), (True, {}), (None, {})])
-def test_connections_that_do_not_wait_are_counted(obeys: bool | None, expected: Values) -> None:
+def test_connections_that_do_not_wait_are_counted(obeys: bool | None, expected: dict[Labels, float]) -> None:
     row = replace(throttled_row("greedy", principal="ann"), obeys=obeys)
     assert run_through(ignoring([row, row])) == expected
 
@@ -42,6 +44,25 @@ def test_connections_that_do_not_wait_are_counted(obeys: bool | None, expected: 
 def test_a_group_whose_lag_is_not_known_has_no_value() -> None:
     rows = [GroupRow("reports", "Stable", "consumer", 1, 7), GroupRow("new", "Empty", "", 0, None)]
     assert run_through(lag(iter(rows))) == {(("group", "reports"),): 7.0}
+
+
+def test_a_lag_that_is_known_in_part_is_at_least_that_of_the_known_partitions() -> None:
+    rows = [
+        GroupRow("parts", "Stable", "consumer", 1, 7, lag_is_known=False),
+        GroupRow("unread", "Stable", "consumer", 1, None, lag_is_known=False),
+    ]
+    found = run_through(lag(iter(rows)))
+    assert found == {(("group", "parts"),): 7.0, (("group", "unread"),): 0.0}
+    assert all(isinstance(each, AtLeast) for each in found.values())
+    assert found.others == 0.0
+
+
+def test_a_pattern_keeps_the_value_of_what_is_not_there() -> None:
+    values = Values({(("group", "orders"),): 1.0})
+    values.others = AtLeast(0)
+    rule = AlertRule(AlertCondition.LAG, 0.0, match="none")
+    found = run_through(matching(rule, values))
+    assert not found and found.others is values.others
 
 
 def test_a_disk_is_as_full_as_df_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +91,7 @@ def test_a_disk_that_cannot_be_asked_has_no_value(tmp_path: Path) -> None:
     ],
 )
 def test_a_pattern_selects_names(pattern: str, expected: list[str]) -> None:
-    values: Values = {(("group", name),): 1.0 for name in ("orders-1", "orders-2", "re[ports]")}
+    values = Values({(("group", name),): 1.0 for name in ("orders-1", "orders-2", "re[ports]")})
     rule = AlertRule(AlertCondition.LAG, 0.0, match=pattern)
     found = run_through(matching(rule, values))
     assert [labels[0][1] for labels in found] == expected
@@ -79,7 +100,7 @@ def test_a_pattern_selects_names(pattern: str, expected: list[str]) -> None:
 def test_each_name_is_matched_in_a_step_of_its_own() -> None:
     """Python's engine took 64 ms for one of these names."""
     labels = (("client_id", "a" * 32_767), ("user", "b" * 32_767), ("quota_type", "a" * 32_767))
-    values: Values = {(("number", str(number)), *labels): 1.0 for number in range(50)}
+    values = Values({(("number", str(number)), *labels): 1.0 for number in range(50)})
     rule = AlertRule(AlertCondition.THROTTLED, 0.0, match="*" + "?" * 140 + "b")
     assert sum(1 for _ in matching(rule, values)) == 1 + 50 * (1 + len(labels))
     assert run_through(matching(rule, values)) == {}
@@ -87,7 +108,7 @@ def test_each_name_is_matched_in_a_step_of_its_own() -> None:
 
 def test_a_stored_pattern_that_is_refused_now_selects_no_name() -> None:
     rule = AlertRule(AlertCondition.LAG, 0.0, match="?" * 256)
-    assert run_through(matching(rule, {(("group", "a" * 256),): 1.0})) == {}
+    assert run_through(matching(rule, Values({(("group", "a" * 256),): 1.0}))) == {}
 
 
 def test_a_long_listing_is_read_in_steps() -> None:

@@ -4,8 +4,11 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from broker.common.slices import Steps
 from broker.security.acl.acl import Operation, PatternType
+from broker.views.acls import AclDecision, AclViews
 from tests.controller.world import World
 from tests.security.acl.acls import allow, deny
 from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
@@ -62,6 +65,26 @@ def test_an_acl_is_created_asked_about_and_deleted(acls: Any, expect: Any, broke
     acls.get_by_role("button", name="Delete ACL").click()
     expect(acls.locator("#table")).to_contain_text("No ACL yet")
     assert broker.metadata.image.acls == {}
+
+
+def test_what_a_gateway_cannot_know_stands_beside_the_answer(
+    acls: Any, expect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = AclViews.decide
+
+    def unsure(self: AclViews, *question: Any) -> Steps[AclDecision | None]:
+        found = yield from known(self, *question)
+        assert found is not None
+        return replace(found, unknown=("super.users", "allow.everyone.if.no.acl.found"))
+
+    monkeypatch.setattr(AclViews, "decide", unsure)
+    acls.locator("#asked-principal").fill("User:alice")
+    acls.locator("#asked-name").fill("orders")
+    acls.get_by_role("button", name="Check").click()
+    expect(acls.locator("#verdict")).to_contain_text(
+        "Unless the principal is one of super.users, or allow.everyone.if.no.acl.found is true: "
+        "the cluster does not tell."
+    )
 
 
 def test_acls_are_filtered(acls: Any, expect: Any, broker: FakeBroker) -> None:

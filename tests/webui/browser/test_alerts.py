@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.controller.alerts import AlertCondition, AlertRule
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
@@ -135,6 +136,19 @@ def test_what_fires_and_what_happened_is_shown(alerts: Any, expect: Any, broker:
     expect(row(alerts, "destinations", "on-call")).to_contain_text("404 Not Found")
     expect(alerts.locator("#history tbody tr")).to_have_count(2)
     expect(alerts.locator("#history tbody tr").first).to_contain_text("1 notification: 404")
+
+
+def test_a_value_that_is_unknown_says_since_when(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.add_rule("lagging", LAG)
+    labels, at_ms = (("group", "orders"),), broker.now_ms
+    known = AlertRow("lagging", "critical", "lag", labels, "firing", 5_000.0, 1_000.0, at_ms, at_ms)
+    broker.alerts.rows = [known]
+    shown = alerts.locator("#active tbody tr")
+    expect(shown).to_contain_text("5\u202f000")
+    expect(shown).not_to_contain_text("unknown")
+    broker.alerts.rows = [replace(known, unknown_since_at_ms=at_ms)]
+    expect(shown).to_contain_text("unknown since")
+    expect(shown).to_contain_text("5\u202f000")
 
 
 def test_a_concurrent_change_of_a_rule_is_reported(alerts: Any, expect: Any, broker: FakeBroker) -> None:

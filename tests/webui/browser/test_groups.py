@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.controller.rows.topics import GroupRow
 from broker.coordinator.share.dead_letters import DeadLetterCounts
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.log_world import LoggedBroker, LogWorld
@@ -99,6 +100,21 @@ def test_the_lag_is_drawn_in_total_and_of_a_group(groups: Any, expect: Any) -> N
     groups.get_by_role("button", name="reports", exact=True).click()
     expect(groups.get_by_label("Lag of the group, over time")).to_be_visible()
     expect(groups.get_by_role("region", name="Offsets")).to_contain_text("orders")
+
+
+@pytest.mark.parametrize(("lag", "text"), [(None, "unknown"), (7, "≥ 7")])
+def test_a_lag_that_is_not_known_is_not_shown_as_one_that_is(
+    page: Watched,
+    expect: Any,
+    broker: LoggedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    lag: int | None,
+    text: str,
+) -> None:
+    row = GroupRow("far", "Stable", "consumer", 1, lag, lag_is_known=False)
+    monkeypatch.setattr(type(broker.topics), "each_group", lambda _self: iter([row]))
+    page.sign_in()
+    expect(page.go("/groups").locator("#table tbody tr")).to_contain_text(text)
 
 
 def test_a_viewer_changes_no_group(page: Watched, expect: Any) -> None:

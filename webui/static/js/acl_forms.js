@@ -94,6 +94,15 @@ const REASONS = {
   "no-acl-allows": "No ACL allows it.",
 };
 
+/** What a gateway cannot know of its cluster, and what follows. */
+const UNKNOWN = {
+  "super.users": "the principal is one of super.users",
+  "allow.everyone.if.no.acl.found": "allow.everyone.if.no.acl.found is true",
+  "authorizer.class.name": "the cluster's authorizer has rules of its own",
+};
+
+const unless = (unknown) => `Unless ${unknown.map((name) => UNKNOWN[name]).join(", or ")}: the cluster does not tell.`;
+
 export function startQuestion() {
   const form = document.getElementById("question");
   const trouble = document.getElementById("question-trouble");
@@ -124,8 +133,8 @@ export function startQuestion() {
     if (name.value === "") return refuse(name, "Enter the name of a resource.");
     const query = new URLSearchParams({ principal: principal.value, operation: operation.value, resource_type: type.value, name: name.value, ...(host.value && { host: host.value }) });
     try {
-      const { allowed, decided_by: by, acl } = await get(`/api/v1/acls:resolve?${query}`);
-      replace(answer, h("b", { data: { allowed: String(allowed) } }, allowed ? "Allowed" : "Denied"), h("span", acl ? ["by ", sentence(acl)] : REASONS[by]));
+      const { allowed, decided_by: by, acl, unknown = [] } = await get(`/api/v1/acls:resolve?${query}`);
+      replace(answer, h("b", { data: { allowed: String(allowed) } }, allowed ? "Allowed" : "Denied"), h("span", acl ? ["by ", sentence(acl)] : REASONS[by]), unknown.length > 0 && h("span.quiet", unless(unknown)));
     } catch (problem) {
       const input = inputs[problem.document.where];
       if (input) refuse(input, problem.message);

@@ -50,6 +50,5 @@ replace(off, document.body.dataset.gateway === "yes"
   ? empty("acls", "The upstream cluster has no authorizer", "Every client that may connect to it may produce, consume and describe.")
   : empty("acls", "No authorizer is configured", "Every client that may connect may produce, consume and describe. Set authorizer.class.name in the properties file and restart the broker to decide by ACLs."));
 needs("admin", document.getElementById("add")).addEventListener("click", add);
-// A gateway does not know the super.users of its cluster.
-if (document.getElementById("question")) startQuestion();
+startQuestion();
 list.start({ n: () => on.hidden || document.getElementById("add").click() });

@@ -30,7 +30,7 @@ const active = new Table({
     { label: "Rule", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.rule} ${row.severity}`, () => h("span.two", h("b.name", row.rule), h("span", severity(row.severity)))) },
     { label: "About", size: "about", whole: true, cell: (row, td) => once(td, JSON.stringify(row.labels), () => labelsOf(row.labels)) },
     { label: "State", size: "state", cell: (row, td) => once(td, row.state, () => h("span.tag", { data: { event: row.state } }, row.state)) },
-    { label: "Value", size: "number", num: true, cell: (row, td) => setText(td, valueText(row.condition, row.value)) },
+    { label: "Value", size: "number", num: true, cell: valueCell },
     { label: "Threshold", size: "number", num: true, cell: (row, td) => setText(td, valueText(row.condition, row.threshold)) },
     { label: "Since", size: "when", cell: (row, td) => once(td, `${row.since} ${ago(row.since)}`, () => time(row.since)) },
   ],
@@ -76,6 +76,11 @@ const events = new Table({
     { label: "About", size: "about", whole: true, cell: (row, td) => once(td, String(row.number), () => (row.rule ? labelsOf(row.labels) : h("span.name", row.text))) },
   ],
 });
+
+function valueCell({ condition, value, unknown_since: unknown }, td) {
+  const text = valueText(condition, value);
+  once(td, `${text} ${unknown && ago(unknown)}`, () => (unknown ? h("span.two", h("span", text), h("span.quiet", "unknown since ", time(unknown))) : text));
+}
 
 function nowCell(row, td) {
   once(td, `${row.firing} ${row.pending} ${row.unlisted} ${row.enabled}`, () => {

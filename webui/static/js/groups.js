@@ -80,8 +80,11 @@ const list = new Listing({
   ],
 });
 
-function lagCell({ lag }, td) {
-  once(td, String(lag), () => (lag === null ? h("span.quiet", { title: "No committed offsets, or no end of a partition that can be read" }, "–") : h(lag > 0 ? "b" : "span.quiet", group(lag))));
+function lagCell({ lag, lag_is_known: known }, td) {
+  once(td, `${lag} ${known}`, () => {
+    if (!known) return h(lag > 0 ? "b" : "span.quiet", { title: "The lag of some partitions could not be read" }, lag === null ? "unknown" : `≥ ${group(lag)}`);
+    return lag === null ? h("span.quiet", { title: "No committed offsets" }, "–") : h(lag > 0 ? "b" : "span.quiet", group(lag));
+  });
 }
 
 async function showTotal() {
