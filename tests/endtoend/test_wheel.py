@@ -211,7 +211,10 @@ async def test_a_broker_and_a_gateway_serve(in_use: Installed, tmp_path: Path) -
 
 def seen(console: str, path: str, status: int = 200) -> str:
     try:
-        answer = urllib.request.urlopen(f"http://{console}{path}")
+        # The page moves a browser to a name of the console's own, which few machines can look up.
+        host = f"weir-{console.rpartition(':')[2]}.localhost:{console.rpartition(':')[2]}"
+        request = urllib.request.Request(f"http://{console}{path}", headers={"Host": host})
+        answer = urllib.request.urlopen(request)
     except HTTPError as error:
         answer = error
     with answer:
