@@ -85,21 +85,21 @@ def partitions(reply: ConsumerGroupHeartbeatResponse) -> list[list[int]]:
 async def test_a_member_joins_and_is_described(harness, version):
     reply = await harness.ask(heartbeat("m", 0, topics=["orders"]), version)
     assert (reply.error_code, reply.error_message, reply.member_id) == (0, None, "m")
-    assert (reply.member_epoch, reply.heartbeat_interval_ms) == (1, 5_000)
+    assert (reply.member_epoch, reply.heartbeat_interval_ms) == (2, 5_000)
     assert partitions(reply) == [[0, 1, 2, 3]]
     (found,) = (await harness.ask(ConsumerGroupDescribeRequest([GROUP], True), version)).groups
     assert (found.error_code, found.group_state, found.group_epoch, found.assignment_epoch) == (
         0,
         "Stable",
-        1,
-        1,
+        2,
+        2,
     )
     assert (found.assignor_name, found.authorized_operations) == (
         "uniform",
         EVERY_OPERATION[ResourceType.GROUP],
     )
     (member,) = found.members
-    assert (member.member_id, member.member_epoch, member.client_host) == ("m", 1, "/127.0.0.1")
+    assert (member.member_id, member.member_epoch, member.client_host) == ("m", 2, "/127.0.0.1")
     assert member.subscribed_topic_names == ["orders"]
     assert [(each.topic_name, each.partitions) for each in member.assignment.topic_partitions] == [
         ("orders", [0, 1, 2, 3])
@@ -120,10 +120,10 @@ async def test_two_members_divide_a_topic(harness):
     topic_id = harness.control.image.topics["orders"].topic_id
     await harness.ask(heartbeat("a", 0, topics=["orders"]))
     assert partitions(await harness.ask(heartbeat("b", 0, topics=["orders"]))) == []
-    assert partitions(await harness.ask(heartbeat("a", 1))) == [[0, 1]]
+    assert partitions(await harness.ask(heartbeat("a", 2))) == [[0, 1]]
     owned = [TopicPartitions(topic_id, [0]), TopicPartitions(topic_id, [1])]
-    assert (await harness.ask(heartbeat("a", 1, owned=owned))).member_epoch == 2
-    assert partitions(await harness.ask(heartbeat("b", 2))) == [[2, 3]]
+    assert (await harness.ask(heartbeat("a", 2, owned=owned))).member_epoch == 3
+    assert partitions(await harness.ask(heartbeat("b", 3))) == [[2, 3]]
     assert (await harness.ask(heartbeat("b", -1))).member_epoch == -1
 
 
@@ -133,19 +133,19 @@ async def test_partitions_that_do_not_exist_are_no_partitions_of_the_member(harn
     topic_id = harness.control.image.topics["orders"].topic_id
     await harness.ask(heartbeat("a", 0, topics=["orders"]))
     await harness.ask(heartbeat("b", 0, topics=["orders"]))
-    await harness.ask(heartbeat("a", 1))
-    asking = await harness.put(heartbeat("a", 1, owned=[TopicPartitions(topic_id, list(range(90_000)))]))
+    await harness.ask(heartbeat("a", 2))
+    asking = await harness.put(heartbeat("a", 2, owned=[TopicPartitions(topic_id, list(range(90_000)))]))
     assert asking.pauses >= 90_000 // SLICE
-    assert harness.answer(asking).member_epoch == 1  # it states partitions that it has to revoke
+    assert harness.answer(asking).member_epoch == 2  # it states partitions that it has to revoke
     owned = [TopicPartitions(topic_id, [0, 1]), TopicPartitions(b"\1" * 16, [-5, 7, 2_000])]
-    assert (await harness.ask(heartbeat("a", 1, owned=owned))).member_epoch == 2
+    assert (await harness.ask(heartbeat("a", 2, owned=owned))).member_epoch == 3
     # It repeats the request: what it has not been assigned fences it.
-    fenced = await harness.ask(heartbeat("a", 1, owned=owned))
+    fenced = await harness.ask(heartbeat("a", 2, owned=owned))
     assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 async def test_an_error_has_a_message(harness):
-    reply = await harness.ask(heartbeat("m", 3))
+    reply = await harness.ask(heartbeat("m", 4))
     assert (reply.error_code, reply.error_message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"Consumer group {GROUP} not found.",
@@ -163,7 +163,7 @@ async def test_an_expression_selects_topics(harness):
     assert partitions(await harness.ask(heartbeat("m", 0, regex="ord.*"))) == [[0, 1, 2, 3]]
     await harness.ask(CreateTopicsRequest([CreatableTopic("ordinary", 1, 1)]))
     harness.advance(10_000)
-    assert sorted(partitions(await harness.ask(heartbeat("m", 1)))) == [[0], [0, 1, 2, 3]]
+    assert sorted(partitions(await harness.ask(heartbeat("m", 2)))) == [[0], [0, 1, 2, 3]]
 
 
 async def test_many_names_and_topics_are_matched_in_slices(harness):
@@ -196,15 +196,15 @@ async def test_the_members_session_ends_on_the_brokers_clock(harness):
 
 async def test_a_member_commits_and_fetches_with_its_epoch(harness):
     await harness.ask(heartbeat("m", 0, topics=["orders"]))
-    assert await commit(harness, 7, member_id="m", generation=1) == ErrorCode.NONE
-    assert await commit(harness, 8, member_id="m", generation=2) == ErrorCode.STALE_MEMBER_EPOCH
-    assert await commit(harness, 8, member_id="x", generation=1) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert await commit(harness, 8, 8, member_id="m", generation=1) == ErrorCode.UNSUPPORTED_VERSION
+    assert await commit(harness, 7, member_id="m", generation=2) == ErrorCode.NONE
+    assert await commit(harness, 8, member_id="m", generation=3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await commit(harness, 8, member_id="x", generation=2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await commit(harness, 8, 8, member_id="m", generation=2) == ErrorCode.UNSUPPORTED_VERSION
     assert await committed(harness) == 7
     for member_id, epoch, error in (
-        ("m", 1, ErrorCode.NONE),
-        ("m", 0, ErrorCode.STALE_MEMBER_EPOCH),
-        ("x", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", 2, ErrorCode.NONE),
+        ("m", 1, ErrorCode.STALE_MEMBER_EPOCH),
+        ("x", 2, ErrorCode.UNKNOWN_MEMBER_ID),
         (None, -1, ErrorCode.NONE),
     ):
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, member_id, epoch)])
@@ -298,8 +298,8 @@ async def test_topics_that_do_not_exist_take_no_more_than_a_few_sets(harness):
     topic_id = harness.control.image.topics["orders"].topic_id
     await harness.ask(heartbeat("a", 0, topics=["orders"]))
     await harness.ask(heartbeat("b", 0, topics=["orders"]))
-    await harness.ask(heartbeat("a", 1))
+    await harness.ask(heartbeat("a", 2))
     unknown = [TopicPartitions(number.to_bytes(16, "big"), [0]) for number in range(1, 40_000)]
-    asking = await harness.put(heartbeat("a", 1, owned=[*unknown, TopicPartitions(topic_id, [0, 1])]))
+    asking = await harness.put(heartbeat("a", 2, owned=[*unknown, TopicPartitions(topic_id, [0, 1])]))
     assert asking.pauses >= 40_000 // SLICE
-    assert harness.answer(asking).member_epoch == 2
+    assert harness.answer(asking).member_epoch == 3

@@ -62,7 +62,7 @@ async def ready(harness: Harness, *topics: str) -> None:
     """Let the member "m" have the partitions of the topics."""
     await harness.ask(heartbeat("m", 0, list(topics or ("orders",))))
     await harness.finish_states()
-    assert (await harness.ask(heartbeat("m", 1))).member_epoch == 2
+    assert (await harness.ask(heartbeat("m", 2))).member_epoch == 3
 
 
 async def emptied(harness: Harness, *topics: str) -> None:
@@ -111,15 +111,15 @@ def delete(*topics: str, group: str = GROUP) -> DeleteShareGroupOffsetsRequest:
 async def test_a_member_joins_and_is_described(harness):
     reply = await harness.ask(heartbeat("m", 0, ["orders"]))
     assert (reply.error_code, reply.error_message, reply.member_id) == (0, None, "m")
-    assert (reply.member_epoch, reply.heartbeat_interval_ms, partitions(reply)) == (1, 5_000, [])
+    assert (reply.member_epoch, reply.heartbeat_interval_ms, partitions(reply)) == (2, 5_000, [])
     await harness.finish_states()
-    assert partitions(await harness.ask(heartbeat("m", 1))) == [[0, 1]]
+    assert partitions(await harness.ask(heartbeat("m", 2))) == [[0, 1]]
     (found,) = (await harness.ask(ShareGroupDescribeRequest([GROUP], True))).groups
     assert (found.error_code, found.group_state, found.group_epoch, found.assignment_epoch) == (
         0,
         "Stable",
-        2,
-        2,
+        3,
+        3,
     )
     assert (found.assignor_name, found.authorized_operations) == (
         "simple",
@@ -128,7 +128,7 @@ async def test_a_member_joins_and_is_described(harness):
     (member,) = found.members
     assert (member.member_id, member.member_epoch, member.client_id, member.client_host) == (
         "m",
-        2,
+        3,
         "test",
         "/127.0.0.1",
     )
@@ -157,7 +157,7 @@ async def test_the_states_of_a_restarted_broker_are_completed(tmp_path):
     again.states.starts[GROUP, topic_id, 1] = 7
     await again.finish_states()
     assert again.states.calls == [("initialize", GROUP, topic_id, 0)]
-    assert partitions(await again.ask(heartbeat("m", 1))) == [[0, 1]]
+    assert partitions(await again.ask(heartbeat("m", 2))) == [[0, 1]]
     assert await offsets(again) == [("orders", 0, -1, 0), ("orders", 1, 7, 0)]
     again.close()
 
@@ -167,10 +167,10 @@ async def test_a_state_that_cannot_be_initialized_is_tried_again(harness):
     harness.states.refused[topic_id, 0] = ErrorCode.COORDINATOR_NOT_AVAILABLE
     await harness.ask(heartbeat("m", 0, ["orders"]))
     await harness.finish_states()
-    assert partitions(await harness.ask(heartbeat("m", 1))) == [[1]]
+    assert partitions(await harness.ask(heartbeat("m", 2))) == [[1]]
     harness.states.refused.clear()
     await harness.finish_states()
-    assert partitions(await harness.ask(heartbeat("m", 2))) == [[0, 1]]
+    assert partitions(await harness.ask(heartbeat("m", 3))) == [[0, 1]]
 
 
 async def test_many_states_are_initialized_a_few_at_a_time(harness):
@@ -396,7 +396,7 @@ async def test_states_that_cannot_be_deleted_are_deleted_later(harness):
     await harness.ask(heartbeat("m", 0, ["orders"]))
     await harness.finish_states()
     assert harness.states.starts == {}
-    assert (await harness.ask(heartbeat("m", 4))).error_code == 0
+    assert (await harness.ask(heartbeat("m", 5))).error_code == 0
     await harness.finish_states()
     assert await offsets(harness) == [("orders", 0, -1, 0), ("orders", 1, -1, 0)]
 
@@ -422,7 +422,7 @@ async def test_a_deleted_topic_is_forgotten(harness):
     await ready(harness, "orders", "other")
     await harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState("orders")]))
     assert [each[0] for each in await offsets(harness)] == ["other"]
-    assert partitions(await harness.ask(heartbeat("m", 2))) == [[0]]
+    assert partitions(await harness.ask(heartbeat("m", 3))) == [[0]]
 
 
 @pytest.mark.parametrize(("count", "error"), [(10_000, 0), (10_001, ErrorCode.INVALID_REQUEST)])
@@ -492,8 +492,8 @@ async def test_topics_that_the_client_may_not_describe_stay_hidden(tmp_path):
     # A member of another user reads the secret topic: now the group is hidden from alice.
     await harness.ask(heartbeat("n", 0, ["orders", "secret"]), connection=root)
     await harness.finish_states()
-    await harness.ask(heartbeat("m", 1), connection=alice)
-    await harness.ask(heartbeat("n", 2), connection=root)
+    await harness.ask(heartbeat("m", 2), connection=alice)
+    await harness.ask(heartbeat("n", 3), connection=root)
     hidden = await describe(harness, connection=alice)
     assert (hidden.error_code, hidden.members) == (denied, [])
     assert len((await describe(harness, connection=root)).members) == 2

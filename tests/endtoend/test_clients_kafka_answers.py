@@ -45,6 +45,7 @@ SETTINGS: Final = (
     "group.consumer.heartbeat.interval.ms=500",
     "message.max.bytes=12000000",
     "min.insync.replicas=1",
+    "group.consumer.assignment.interval.ms=0",
     "group.streams.initial.rebalance.delay.ms=0",
     "group.streams.assignment.interval.ms=0",
 )

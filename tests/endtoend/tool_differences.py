@@ -4,7 +4,6 @@ from typing import Final
 
 RANGE: Final = "Weir's message names every value that is allowed"
 INTERNALS: Final = "Kafka's message prints the objects of its server"
-EPOCHS: Final = "the epochs of a group begin at 1 in Kafka and at 0 in Weir"
 INDEX: Final = (
     "the index of a small segment is empty, which the tool refuses; Kafka allocates that of the newest "
     "segment in advance, and the tool reads its zeros"
@@ -46,12 +45,6 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
         "bob: kafka-acls --remove --topic orders --force",
         "bob: kafka-reassign-partitions --list",
         "bob: kafka-features upgrade --feature transaction.version=2",
-    ),
-    EPOCHS: (
-        "kafka-consumer-groups --describe --group modern --members --verbose",
-        "kafka-consumer-groups --describe --group modern --state --verbose",
-        "kafka-share-groups --describe --group shared-live --members --verbose",
-        "kafka-share-groups --describe --group shared-live --state --verbose",
     ),
     INDEX: (
         f"{SEGMENT}.index --verify-index-only",

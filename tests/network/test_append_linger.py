@@ -63,9 +63,9 @@ async def test_a_client_that_changes_its_mind_at_once_has_no_answer_yet(
     assert not await has_bytes(client)
     mock_clock.jump(LINGER_MS / 1_000)
     _, joined = await client.receive(HEARTBEAT, VERSION)
-    assert (joined.error_code, joined.member_epoch) == (0, 1)
+    assert (joined.error_code, joined.member_epoch) == (0, 2)
 
-    await client.send(heartbeat(1, ["none"]), VERSION)
+    await client.send(heartbeat(2, ["none"]), VERSION)
     await client.send(heartbeat(-1), VERSION)
     assert not await has_bytes(client)
     refused = await other.ask(heartbeat(7), VERSION)
@@ -88,7 +88,7 @@ async def test_shutdown_sends_the_response_that_waits(broker: RunningBroker, moc
     assert not await has_bytes(client)
     broker.server.release_delayed()
     _, joined = await client.receive(HEARTBEAT, VERSION)
-    assert (joined.error_code, joined.member_epoch) == (0, 1)
+    assert (joined.error_code, joined.member_epoch) == (0, 2)
 
 
 async def test_a_connection_that_is_closed_meanwhile_gets_nothing(
@@ -116,4 +116,4 @@ async def test_a_response_does_not_wait_if_it_need_not(
         assert found.coordinators[0].error_code == 0
         before = trio.current_time()
         joined = await maker.ask(heartbeat(0, ["events"]), VERSION)
-        assert (joined.error_code, joined.member_epoch, trio.current_time()) == (0, 1, before)
+        assert (joined.error_code, joined.member_epoch, trio.current_time()) == (0, 2, before)

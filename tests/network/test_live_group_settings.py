@@ -49,10 +49,10 @@ async def test_how_long_members_wait_to_be_assigned_together(
 ) -> None:
     group = broker.server.delayed.groups.groups.coordinator.groups
     assert await assigned(broker, "a") == LARGE
-    assert await assigned(broker, "b") == 0 and group.by_id["readers"].target_epoch == 1
+    assert await assigned(broker, "b") == 0 and group.by_id["readers"].target_epoch == 2
     await alter(broker, ALL_BROKERS, group_consumer_assignment_interval_ms="0")
     await assigned(broker, "c")
-    assert group.by_id["readers"].target_epoch == 3
+    assert group.by_id["readers"].target_epoch == 4
 
 
 @takes_effect("group.share.assignment.interval.ms")

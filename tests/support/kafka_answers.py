@@ -1,7 +1,6 @@
 """Compares the answers of Weir and Apache Kafka to the same requests, in every version that both serve.
 
 Not compared: the words of errors, and what belongs to one broker (ids, addresses, sizes, throttle times).
-Neither are the epochs of groups, which begin at 1 in Kafka and at 0 here; requests state what they were told.
 Lists are compared without their order, which in Kafka is often that of a hash table.
 """
 
@@ -9,7 +8,7 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,20 +23,17 @@ LOOK_EVERY_S: Final = 0.05
 OF_ONE_BROKER: Final = frozenset(
     {
         "acknowledge_error_message",
-        "assignment_epoch",
         "batch_index_error_message",
         "client_instance_id",
         "cluster_id",
         "documentation",
         "error_message",
-        "group_epoch",
         "high_watermark",
         "last_caught_up_timestamp",
         "last_fetch_timestamp",
         "leader",
         "log_dir",
         "log_end_offset",
-        "member_epoch",
         "member_id",
         "nodes",
         "partition_size",
@@ -52,9 +48,6 @@ OF_ONE_BROKER: Final = frozenset(
     }
 )
 """Fields that are not compared."""
-
-EPOCHS: Final = frozenset({"assignment_epoch", "group_epoch", "member_epoch"})
-"""Fields of OF_ONE_BROKER that are compared in the answers to members of streams groups."""
 
 IN_ANY_ORDER: Final = frozenset({"status_detail"})
 """Texts that are compared as sets of words: they name topics in the order of a hash table."""
@@ -190,16 +183,16 @@ def as_json(value: Any) -> Any:
     return value
 
 
-def comparable(value: Any, hidden: Set[str] = OF_ONE_BROKER) -> Any:
+def comparable(value: Any) -> Any:
     """Return the part of an answer that two brokers have in common, with sorted lists and null as empty."""
     if isinstance(value, dict):
         return {
-            key: sorted(re.findall(r"\w[\w.-]*", each)) if key in IN_ANY_ORDER else comparable(each, hidden)
+            key: sorted(re.findall(r"\w[\w.-]*", each)) if key in IN_ANY_ORDER else comparable(each)
             for key, each in value.items()
-            if key not in hidden
+            if key not in OF_ONE_BROKER
         }
     if isinstance(value, list):
-        return sorted((comparable(each, hidden) for each in value), key=json.dumps) or ""
+        return sorted((comparable(each) for each in value), key=json.dumps) or ""
     return "" if value is None else value
 
 
@@ -218,7 +211,6 @@ def differences(kafka: Any, weir: Any, path: str = "") -> Iterator[str]:
 async def compare(case: Case, kafka: Side, weir: Side) -> list[str]:
     """Return the differences in all versions, each once with the first version that has it."""
     low, high = REQUESTS[case.api].VERSIONS
-    hidden = OF_ONE_BROKER - EPOCHS if case.api.startswith("StreamsGroup") else OF_ONE_BROKER
     found: dict[str, int] = {}
     for version in case.versions if case.versions is not None else range(low, high + 1):
         if case.unread:
@@ -231,12 +223,12 @@ async def compare(case: Case, kafka: Side, weir: Side) -> list[str]:
             if not answer.get("error_code"):
                 told = {other: answer.get(name) for name, other in case.names.items()}
                 side.kept.update({other: value for other, value in told.items() if value is not None})
-        different = list(differences(*(comparable(answer, hidden) for answer in answers)))
+        different = list(differences(*(comparable(answer) for answer in answers)))
         deadline = trio.current_time() + PATIENCE_S
         while different and case.until_same and trio.current_time() < deadline:
             await trio.sleep(LOOK_EVERY_S)
             answers = [await side.ask(case.api, case.body, version) for side in (kafka, weir)]
-            different = list(differences(*(comparable(answer, hidden) for answer in answers)))
+            different = list(differences(*(comparable(answer) for answer in answers)))
         for each in different:
             found.setdefault(each, version)
     return [f"version {version}: {each}" for each, version in found.items()]

@@ -53,7 +53,7 @@ async def test_a_consumer_group_is_reported_with_members_and_offsets(harness: Ha
     await find_coordinator(harness)
     joined = ConsumerGroupHeartbeatRequest(GROUP, "m", 0, None, None, 1_000, ["orders"], None, None, [])
     assert (await harness.ask(joined)).error_code == 0
-    await commit(harness, 0, member_id="m", generation=1)
+    await commit(harness, 0, member_id="m", generation=2)
     detail = run_through(group_detail(harness.groups, harness.partitions, GROUP))
     assert detail is not None
     assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0, "consumer")

@@ -153,7 +153,7 @@ class LogWorld:
         """Have a share group without members that has read each partition of the topic up to a start."""
         self.beat(group, 0, topic)
         await self.finish_states()
-        self.beat(group, 1)
+        self.beat(group, 2)
         topic_id = self.control.image.topics[topic].topic_id
         self.states.starts.update({(group, topic_id, index): start for index, start in enumerate(starts)})
         self.beat(group, -1)

@@ -52,7 +52,7 @@ from broker.coordinator.group.modern_changes import (
     stop_timers,
 )
 from broker.coordinator.group.modern_group import (
-    NO_EPOCH,
+    FIRST_EPOCH,
     DescribedModernGroup,
     ModernGroup,
     described,
@@ -364,8 +364,8 @@ class Groups:
         if not isinstance(group, ModernGroup):
             return
         for replaced_id, before in transition.effects.replaced:
-            known = before.target_epoch if isinstance(before, ModernGroup) else NO_EPOCH
-            if replaced_id == group_id and group.target_epoch > max(known, 0):
+            known = before.target_epoch if isinstance(before, ModernGroup) else FIRST_EPOCH
+            if replaced_id == group_id and group.target_epoch > max(known, FIRST_EPOCH):
                 group.assigned_ms = self._latest_ms
 
     # Calls that are undone

@@ -31,7 +31,10 @@ from broker.coordinator.group.records import (
 from broker.coordinator.group.timers import GroupTimer, TimerKind
 
 NO_EPOCH: Final = -1
-"""The epoch of the target assignment before the first one."""
+"""The epoch of a target assignment whose record was deleted."""
+
+FIRST_EPOCH: Final = 1
+"""The epoch of a new group and of its target. The first member that subscribes begins the next one."""
 
 LEAVES: Final = -1
 """The epoch with which a member leaves."""
@@ -261,8 +264,7 @@ class ModernGroup(Generic[Member, Timers, Target]):
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
-        self.target_epoch = NO_EPOCH
+        self.epoch = self.target_epoch = FIRST_EPOCH
         self.assigned_ms: int | None = None
         self.metadata_hash = 0
         self.members: dict[str, Member] = {}

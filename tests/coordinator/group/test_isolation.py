@@ -78,7 +78,7 @@ def test_a_member_is_unknown_until_its_change_has_ended() -> None:
         next(steps)
     assert talk.coordinator.overview("g") is None
     reply = talk.end(ask, steps)
-    assert (reply.error, reply.epoch, len(reply.assignment)) == (ErrorCode.NONE, 1, MANY)
+    assert (reply.error, reply.epoch, len(reply.assignment)) == (ErrorCode.NONE, 2, MANY)
     assert talk.reborn().snapshot() == talk.snapshot()
 
 
@@ -100,10 +100,10 @@ def test_others_are_answered_with_the_assignment_so_far() -> None:
     ask, steps = entering(talk, "b")
     for _ in range(30):
         next(steps)
-    reply = talk.beat("a", 1)
-    assert (reply.error, reply.epoch, reply.assignment) == (ErrorCode.NONE, 1, None)
+    reply = talk.beat("a", 2)
+    assert (reply.error, reply.epoch, reply.assignment) == (ErrorCode.NONE, 2, None)
     assert talk.snapshot() == before
-    assert talk.end(ask, steps).epoch == 2
+    assert talk.end(ask, steps).epoch == 3
     assert sum(map(len, talk.group().targets.values())) == MANY
 
 
@@ -119,7 +119,7 @@ def test_a_change_that_is_dropped_has_changed_nothing() -> None:
     assert talk.snapshot() == before
     assert talk.coordinator.next_deadline() == deadline
     assert not talk.group().timers.keys() - {"a"}
-    assert talk.enter("b", NAMES).epoch == 2
+    assert talk.enter("b", NAMES).epoch == 3
 
 
 def test_a_refused_change_has_changed_nothing() -> None:
@@ -153,8 +153,8 @@ def test_of_two_changes_of_one_group_the_later_one_has_both() -> None:
     for _ in range(30):
         next(first[1])
         next(second[1])
-    assert talk.end(*second).epoch == 2
-    assert talk.end(*first).epoch == 3
+    assert talk.end(*second).epoch == 3
+    assert talk.end(*first).epoch == 4
     assert set(talk.group().members) == {"a", "b", "c"}
     assert sum(map(len, talk.group().targets.values())) == MANY
 
@@ -200,7 +200,7 @@ def test_the_timers_of_a_group_wait_for_its_change() -> None:
         next(steps)
     talk.wait_in_one_go(1)
     assert set(talk.group().members) == {"a"}
-    assert talk.end(ask, steps).epoch == 2
+    assert talk.end(ask, steps).epoch == 3
     talk.wait(CHANGING_MS - 1)
     assert set(talk.group().members) == {"a", "b"}
     talk.wait(1)
@@ -211,7 +211,7 @@ def test_a_heartbeat_that_waits_for_its_turn_keeps_its_member() -> None:
     talk = crowded()
     talk.enter("a", NAMES)
     talk.wait(SESSION_MS - 1)
-    ask, steps = talk.begin("a", 1, topics=NAMES[1:])
+    ask, steps = talk.begin("a", 2, topics=NAMES[1:])
     next(steps)
     talk.wait(SESSION_MS - 1)
     assert set(talk.group().members) == {"a"}
@@ -226,7 +226,7 @@ def failing(talk: Consumers, effects: Effects) -> Effects:
     "change",
     [
         lambda talk: talk.begin("b", 0, topics=NAMES, rebalance_timeout_ms=1, owned={}),
-        lambda talk: talk.begin("a", 1, topics=NAMES[:700]),
+        lambda talk: talk.begin("a", 2, topics=NAMES[:700]),
         lambda talk: talk.begin("a", -1),
     ],
 )
@@ -534,16 +534,16 @@ def test_members_that_join_within_the_interval_are_assigned_together(ms: int, wa
     reply = talk.enter("b", NAMES)
     group = talk.group()
     if not waits:
-        assert (reply.epoch, group.epoch, group.target_epoch) == (2, 2, 2)
+        assert (reply.epoch, group.epoch, group.target_epoch) == (3, 3, 3)
         return
-    assert (reply.error, reply.epoch, reply.assignment) == (ErrorCode.NONE, 1, {})
-    assert talk.enter("c", NAMES).epoch == 1
-    assert (group.epoch, group.target_epoch, group.state.value) == (3, 1, "Assigning")
-    assert talk.beat("a", 1).epoch == 1
+    assert (reply.error, reply.epoch, reply.assignment) == (ErrorCode.NONE, 2, {})
+    assert talk.enter("c", NAMES).epoch == 2
+    assert (group.epoch, group.target_epoch, group.state.value) == (4, 2, "Assigning")
+    assert talk.beat("a", 2).epoch == 2
     assert talk.reborn().snapshot() == talk.snapshot()
     talk.wait(1_000 - ms)
-    assert talk.beat("b", 1).epoch == 3
-    assert group.target_epoch == 3
+    assert talk.beat("b", 2).epoch == 4
+    assert group.target_epoch == 4
     assert sorted(map(len, group.targets.values())) == [MANY // 3, (MANY + 1) // 3, (MANY + 2) // 3]
     assert talk.reborn().snapshot() == talk.snapshot()
 
@@ -551,8 +551,8 @@ def test_members_that_join_within_the_interval_are_assigned_together(ms: int, wa
 def test_a_member_that_subscribes_to_something_else_does_not_wait() -> None:
     talk = crowded(assignment_interval_ms=1_000)
     talk.enter("a", NAMES)
-    reply = talk.beat("a", 1, topics=NAMES[1:])
-    assert talk.group().target_epoch == 2
+    reply = talk.beat("a", 2, topics=NAMES[1:])
+    assert talk.group().target_epoch == 3
     assert len(reply.assignment) == MANY - 1
 
 
@@ -560,7 +560,7 @@ def test_a_classic_member_does_not_wait() -> None:
     talk = crowded(assignment_interval_ms=1_000)
     talk.enter("a", NAMES)
     _, ask = talk.join_twice(protocols=(("range", subscription(topics=NAMES)),))
-    assert (ask.reply.error, ask.reply.generation_id) == (ErrorCode.NONE, 2)
+    assert (ask.reply.error, ask.reply.generation_id) == (ErrorCode.NONE, 3)
 
 
 @pytest.mark.parametrize(("partitions", "waits"), [(SMALL // 2 - 3, False), (SMALL, True)])
@@ -569,7 +569,7 @@ def test_only_a_large_group_waits_for_the_interval(partitions: int, waits: bool)
     talk.set_topics(t=partitions)
     talk.enter("a")
     talk.enter("b")
-    assert talk.group().target_epoch == (1 if waits else 2)
+    assert talk.group().target_epoch == (2 if waits else 3)
 
 
 def test_a_failed_write_leaves_the_time_of_the_last_assignment() -> None:
@@ -578,7 +578,7 @@ def test_a_failed_write_leaves_the_time_of_the_last_assignment() -> None:
     talk.wait(1_000)
     _, steps = entering(talk, "b")
     failing(talk, run_through(steps))
-    assert talk.enter("b", NAMES).epoch == 2
+    assert talk.enter("b", NAMES).epoch == 3
 
 
 @pytest.mark.parametrize(("ms", "waits"), [(0, True), (999, True), (1_000, False)])

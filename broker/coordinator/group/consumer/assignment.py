@@ -45,14 +45,17 @@ _FACTS: Final = struct.Struct(">16si")
 
 
 def metadata_hash(subscribed: Collection[str], topics: Topics) -> Steps[int]:
-    """Return a hash of what a group's assignment depends on: its topics, their ids and partitions."""
-    digest = blake2b(digest_size=_HASH.size)
+    """Return a hash of what a group's assignment depends on: its topics, their ids and partitions; 0 without
+    any topic, as a new group has it.
+    """
+    digest, is_empty = blake2b(digest_size=_HASH.size), True
     for name in (yield from sorted_in_steps(subscribed)):
         topic = topics.get(name)
         if topic is not None:
             digest.update(_FACTS.pack(topic.topic_id, topic.partitions))
+            is_empty = False
         yield
-    return int(_HASH.unpack(digest.digest())[0])
+    return 0 if is_empty else int(_HASH.unpack(digest.digest())[0])
 
 
 def subscribed_names(names: Collection[str], topics: Topics) -> Steps[tuple[str, ...]]:

@@ -36,8 +36,7 @@ def advance(
     """
     member = yield from store(transition, group, before, member)
     subscribes = (member.topics, member.regex or "") != (before.topics, before.regex or "")
-    is_bumped = group.epoch == 0 or subscribes
-    is_bumped = (yield from keep_expressions(transition, group, resolved)) or is_bumped
+    is_bumped = (yield from keep_expressions(transition, group, resolved)) or subscribes
     if is_bumped or group.known_topics is not transition.topics.by_name:
         yield from bump_if_changed(transition, group, is_bumped=is_bumped)
     if group.epoch > group.target_epoch and not _waits(transition, group, before, member):

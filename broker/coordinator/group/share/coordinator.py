@@ -26,7 +26,7 @@ from broker.coordinator.group.messages import (
     Token,
     refused_heartbeat,
 )
-from broker.coordinator.group.modern_changes import bump_if_changed, group_of_type
+from broker.coordinator.group.modern_changes import group_of_type
 from broker.coordinator.group.modern_group import LEAVES, DescribedModernGroup
 from broker.coordinator.group.share import heartbeat
 from broker.coordinator.group.share.group import ShareGroup
@@ -163,7 +163,6 @@ class ShareCoordinator:
         def changed_states(transition: Transition, groups: GroupsById) -> Steps[Mapping[bytes, str]]:
             if creates and group_id not in groups:
                 group = heartbeat.new_group(transition, groups, group_id)
-                yield from bump_if_changed(transition, group, is_bumped=True, counts=False)
             else:
                 group = group_of_type(groups, group_id, ShareGroup)
             if is_empty and group.members:

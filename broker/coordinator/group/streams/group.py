@@ -42,10 +42,6 @@ from broker.coordinator.group.timers import GroupTimer, TimerKind
 
 STREAMS_PROTOCOL_TYPE: Final = "streams"
 
-FIRST_EPOCH: Final = 1
-"""The epoch of a new group, and of its target assignment."""
-
-
 NO_MEMBER_OFFSETS: Final[Mapping[str, RestoredOffsets]] = MappingProxyType({})
 
 
@@ -139,7 +135,6 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTimers, TaskSets]):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.epoch = self.target_epoch = FIRST_EPOCH
         self.topology: StatedTopology | None = None
         self.configured: ConfiguredTopology | None = None
         self.validated_epoch = NO_TOPOLOGY_EPOCH

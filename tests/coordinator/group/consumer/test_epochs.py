@@ -17,7 +17,7 @@ SEEDS = range(40)
 
 def test_the_first_member_receives_everything_with_its_first_heartbeat(talk):
     reply = talk.enter("a")
-    assert (reply.error, reply.member_id, reply.epoch, reply.interval_ms) == (ErrorCode.NONE, "a", 1, 5_000)
+    assert (reply.error, reply.member_id, reply.epoch, reply.interval_ms) == (ErrorCode.NONE, "a", 2, 5_000)
     assert talk.owned() == {"a": {"t": {0, 1, 2, 3}}}
     assert talk.described().state == "Stable"
 
@@ -27,18 +27,18 @@ def test_a_partition_is_revoked_before_another_member_receives_it(talk):
     a.enter()
     a.revoke()
     joined = b.enter()
-    # The group and the target are at epoch 2, and so is b, which has nothing to revoke and waits.
-    assert (joined.epoch, joined.assignment) == (2, {})
+    # The group and the target are at epoch 3, and so is b, which has nothing to revoke and waits.
+    assert (joined.epoch, joined.assignment) == (3, {})
     assert talk.group().members["b"].state is MemberState.UNRELEASED_PARTITIONS
     assert talk.described().state == "Reconciling"
     # a keeps its epoch while it revokes.
     reported = a.beat()
-    assert (reported.epoch, a.target) == (1, {"t": {0, 1}})
+    assert (reported.epoch, a.target) == (2, {"t": {0, 1}})
     assert talk.group().members["a"].state is MemberState.UNREVOKED_PARTITIONS
     assert b.beat().assignment is None
     # It reports what it uses, and moves on.
     a.revoke()
-    assert a.beat().epoch == 2
+    assert a.beat().epoch == 3
     b.beat()
     assert talk.owned() == {"a": {"t": {0, 1}}, "b": {"t": {2, 3}}}
     assert talk.described().state == "Stable"
@@ -47,14 +47,14 @@ def test_a_partition_is_revoked_before_another_member_receives_it(talk):
 def test_a_member_without_changes_is_not_told_its_assignment_again(talk):
     talk.enter("a")
     before = len(talk.records)
-    reply = talk.beat("a", 1)
-    assert (reply.epoch, reply.assignment) == (1, None)
+    reply = talk.beat("a", 2)
+    assert (reply.epoch, reply.assignment) == (2, None)
     assert len(talk.records) == before
 
 
 def test_a_full_request_is_answered_with_the_assignment(talk):
     talk.enter("a")
-    reply = talk.beat("a", 1, topics=("t",), rebalance_timeout_ms=1, owned={"t": {0, 1, 2, 3}})
+    reply = talk.beat("a", 2, topics=("t",), rebalance_timeout_ms=1, owned={"t": {0, 1, 2, 3}})
     assert reply.assignment is not None and sum(map(len, reply.assignment.values())) == 4
 
 
@@ -63,7 +63,7 @@ def test_what_a_member_leaves_goes_to_the_others_with_their_next_heartbeat(talk)
     a.enter()
     b.enter()
     settle(a, b)
-    assert (b.leave().epoch, talk.group().epoch, talk.group().target_epoch) == (-1, 3, 2)
+    assert (b.leave().epoch, talk.group().epoch, talk.group().target_epoch) == (-1, 4, 3)
     assert talk.described().state == "Assigning"
     a.beat()
     assert talk.owned() == {"a": {"t": {0, 1, 2, 3}}}
@@ -82,14 +82,14 @@ def test_a_member_that_missed_a_response_repeats_its_epoch(talk):
     b.enter()
     a.beat()
     a.revoke()
-    assert talk.beat("a", 1, owned={"t": {0, 1}}).epoch == 2
+    assert talk.beat("a", 2, owned={"t": {0, 1}}).epoch == 3
     # The response is lost: the member repeats the request, and is told the epoch again.
-    assert talk.beat("a", 1, owned={"t": {0, 1}}).epoch == 2
+    assert talk.beat("a", 2, owned={"t": {0, 1}}).epoch == 3
 
 
 @pytest.mark.parametrize(
     ("epoch", "owned"),
-    [(3, {"t": {0, 1}}), (1, {"t": {0, 1, 2}}), (1, None), (0, None)],
+    [(4, {"t": {0, 1}}), (2, {"t": {0, 1, 2}}), (2, None), (0, None)],
     ids=["ahead", "more partitions than it has", "no partitions stated", "before the last epoch"],
 )
 def test_a_member_with_another_epoch_is_fenced(talk, epoch, owned):
@@ -104,10 +104,10 @@ def test_a_member_with_another_epoch_is_fenced(talk, epoch, owned):
 
 
 def test_unknown_members_and_groups_are_refused(talk):
-    assert talk.beat("a", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert talk.beat("a", 2).error is ErrorCode.GROUP_ID_NOT_FOUND
     assert talk.beat("a", -1).error is ErrorCode.GROUP_ID_NOT_FOUND
     talk.enter("a")
-    assert talk.beat("b", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert talk.beat("b", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert talk.beat("b", -1).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -121,7 +121,7 @@ def test_a_change_of_a_subscribed_topic_begins_an_epoch(before, after):
     a.enter()
     talk.set_topics(**after, other=3)
     settle(a, beats=3)
-    assert talk.group().epoch == 2
+    assert talk.group().epoch == 3
     assert a.owned == {name: set(range(count)) for name, count in after.items()}
 
 
@@ -130,16 +130,16 @@ def test_a_change_of_another_topic_begins_none(talk):
     a.enter()
     talk.set_topics(t=4, other=3)
     settle(a)
-    assert talk.group().epoch == 1
+    assert talk.group().epoch == 2
 
 
 def test_a_change_of_the_subscription_begins_an_epoch(talk):
     talk.set_topics(t=2, u=2)
     talk.enter("a")
-    reply = talk.beat("a", 1, topics=("u",), owned={"t": {0, 1}})
-    assert talk.group().epoch == 2
+    reply = talk.beat("a", 2, topics=("u",), owned={"t": {0, 1}})
+    assert talk.group().epoch == 3
     assert reply.assignment == {}  # t is to be revoked first
-    talk.beat("a", 1, owned={})
+    talk.beat("a", 2, owned={})
     assert talk.owned() == {"a": {"u": {0, 1}}}
 
 
@@ -224,14 +224,14 @@ def test_a_member_without_heartbeats_is_removed(talk, waited, members):
     talk.wait(waited)
     assert len(talk.group().members) == members
     expected = ErrorCode.NONE if members else ErrorCode.UNKNOWN_MEMBER_ID
-    assert talk.beat("a", 1).error is expected
+    assert talk.beat("a", 2).error is expected
 
 
 def test_each_heartbeat_renews_the_session(talk):
     talk.enter("a")
     for _ in range(3):
         talk.wait(SESSION_MS - 1)
-        assert talk.beat("a", 1).error is ErrorCode.NONE
+        assert talk.beat("a", 2).error is ErrorCode.NONE
     talk.wait(SESSION_MS)
     assert talk.described().state == "Empty"
 
@@ -239,7 +239,7 @@ def test_each_heartbeat_renews_the_session(talk):
 def test_a_refused_heartbeat_renews_nothing(talk):
     talk.enter("a")
     talk.wait(SESSION_MS - 1)
-    assert talk.beat("a", 9).error is ErrorCode.FENCED_MEMBER_EPOCH
+    assert talk.beat("a", 10).error is ErrorCode.FENCED_MEMBER_EPOCH
     talk.wait(1)
     assert talk.group().members == {}
 
@@ -264,7 +264,7 @@ def test_a_member_that_does_not_revoke_in_time_is_fenced(talk, waited, is_in):
         talk.wait(min(1_000, waited - (talk.elapsed - began)))
         b.beat()
         if talk.elapsed - began < waited and "a" in talk.group().members:
-            assert a.beat().epoch == 1  # heartbeats alone do not help
+            assert a.beat().epoch == 2  # heartbeats alone do not help
     assert ("a" in talk.group().members) is is_in
     b.beat()
     assert b.target == ({} if is_in else {"t": {0, 1, 2, 3}})
@@ -277,7 +277,7 @@ def test_a_member_that_revokes_in_time_stays(talk):
     a.beat()
     talk.wait(29_999)
     a.revoke()
-    assert a.beat().epoch == 2
+    assert a.beat().epoch == 3
     talk.wait(15_000)
     b.beat()
     assert set(talk.group().members) == {"a", "b"}

@@ -44,8 +44,8 @@ def test_an_empty_group_id_is_refused(talk):
 
 def test_version_0_leaves_the_member_id_to_the_broker(talk):
     reply = talk.enter("", requires_member_id=False)
-    assert (reply.error, reply.member_id, reply.epoch) == (ErrorCode.NONE, "1", 1)
-    assert talk.beat("", 1, requires_member_id=False).error is ErrorCode.INVALID_REQUEST
+    assert (reply.error, reply.member_id, reply.epoch) == (ErrorCode.NONE, "1", 2)
+    assert talk.beat("", 2, requires_member_id=False).error is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(("members", "error"), [(2, ErrorCode.NONE), (3, ErrorCode.GROUP_MAX_SIZE_REACHED)])
@@ -55,7 +55,7 @@ def test_the_maximum_size_of_a_group(members, error):
     assert replies[-1].error is error
     assert len(talk.group().members) == 2
     # Members of a full group go on.
-    assert talk.beat("m0", 1).error is ErrorCode.NONE
+    assert talk.beat("m0", 2).error is ErrorCode.NONE
 
 
 def test_an_instance_takes_its_own_place_in_a_full_group():
@@ -76,8 +76,8 @@ def test_the_maximum_bytes_of_a_group(length, error):
 def test_a_full_group_accepts_what_makes_it_smaller():
     talk = Consumers(max_group_bytes=117)
     talk.enter("a", rack_id="r" * 100)
-    assert talk.beat("a", 1, rack_id="r").error is ErrorCode.NONE
-    assert talk.beat("a", 1, rack_id="r" * 101).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert talk.beat("a", 2, rack_id="r").error is ErrorCode.NONE
+    assert talk.beat("a", 2, rack_id="r" * 101).error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_an_unknown_assignor_is_refused_with_the_known_ones(talk):
@@ -102,15 +102,17 @@ def test_the_assignor_that_most_members_name_is_used(talk):
 
 
 def test_a_member_without_topics_is_in_the_group(talk):
-    assert talk.enter("a", ()).assignment == {}
-    assert talk.described().state == "Stable"
+    reply = talk.enter("a", ())
+    assert (reply.epoch, reply.assignment, talk.described().state) == (1, {}, "Stable")
+    # The first epoch is that of the group without subscriptions; the first subscription begins the second.
+    assert talk.beat("a", 1, topics=("t",)).epoch == 2
 
 
 def test_the_rack_is_stored_and_does_not_matter(talk):
     talk.enter("a", rack_id="r1")
     assert talk.described().members[0].rack_id == "r1"
-    talk.beat("a", 1, rack_id="r2")
-    assert (talk.described().members[0].rack_id, talk.group().epoch) == ("r2", 1)
+    talk.beat("a", 2, rack_id="r2")
+    assert (talk.described().members[0].rack_id, talk.group().epoch) == ("r2", 2)
 
 
 def test_groups_are_listed_by_type_and_state(talk):
@@ -144,7 +146,7 @@ def test_describe_groups_does_not_know_a_consumer_group(talk):
 
 def test_a_consumer_group_is_deleted_when_it_is_empty(talk):
     talk.enter("a")
-    talk.commit("a", 1)
+    talk.commit("a", 2)
     assert talk.delete("g") == [ErrorCode.NON_EMPTY_GROUP]
     talk.beat("a", -1)
     assert talk.delete("g") == [ErrorCode.NONE]
@@ -159,7 +161,7 @@ def test_a_new_group_may_take_the_name_of_a_deleted_one(talk):
     talk.delete("g")
     a.enter()
     settle(a)
-    assert (talk.group().epoch, a.owned) == (1, {"t": {0, 1, 2, 3}})
+    assert (talk.group().epoch, a.owned) == (2, {"t": {0, 1, 2, 3}})
 
 
 @pytest.mark.parametrize(

@@ -150,11 +150,11 @@ def test_a_group_of_offsets_only_becomes_a_consumer_group(talk):
 
 def test_an_empty_consumer_group_becomes_a_classic_group_with_its_offsets(talk):
     talk.enter("a")
-    talk.commit("a", 1)
+    talk.commit("a", 2)
     talk.beat("a", -1)
     (member,) = classic_group(talk, 1)
     assert (held(member), talk.committed(), talk.state()) == ([0, 1, 2, 3], 42, "Stable")
-    assert talk.beat("a", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert talk.beat("a", 2).error is ErrorCode.GROUP_ID_NOT_FOUND
     again = talk.reborn()
     assert (again.state(), again.committed()) == ("Stable", 42)
 
@@ -289,10 +289,10 @@ def test_a_classic_member_must_support_a_common_protocol(talk):
 
 def test_classic_requests_of_a_consumer_are_refused(talk):
     talk.enter("a")
-    assert talk.heartbeat("a", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert talk.heartbeat("a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert talk.sync("a", 1).reply.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert talk.leave("a").errors == (ErrorCode.UNKNOWN_MEMBER_ID,)
-    assert talk.heartbeat("b", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert talk.heartbeat("b", 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_classic_member_states_its_generation(talk):
@@ -320,7 +320,7 @@ def test_a_classic_member_that_does_not_sync_is_removed(waited, members):
     while talk.elapsed - began < waited:
         talk.wait(min(20_000, waited - (talk.elapsed - began)))
         if talk.elapsed - began < waited:
-            talk.beat("a", 1)
+            talk.beat("a", 2)
     assert len(talk.group().members) == members
 
 

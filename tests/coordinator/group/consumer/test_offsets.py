@@ -12,7 +12,7 @@ NONE, STALE, UNKNOWN = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.U
 
 
 def two(talk):
-    """Members of epoch 2: `a` has had its partitions, 0 and 1, since epoch 1, and `b` its own since 2."""
+    """Members of epoch 3: `a` has had its partitions, 0 and 1, since epoch 2, and `b` its own since 3."""
     a, b = Consumer(talk, "a"), Consumer(talk, "b")
     a.enter()
     a.revoke()
@@ -25,16 +25,16 @@ def two(talk):
 @pytest.mark.parametrize(
     ("member_id", "epoch", "partition", "error"),
     [
-        ("a", 0, 0, STALE),
-        ("a", 1, 0, NONE),
+        ("a", 1, 0, STALE),
         ("a", 2, 0, NONE),
-        ("a", 3, 0, STALE),
+        ("a", 3, 0, NONE),
+        ("a", 4, 0, STALE),
         ("a", -1, 0, STALE),
-        ("a", 1, 2, STALE),
-        ("a", 2, 2, NONE),
-        ("b", 1, 2, STALE),
-        ("b", 2, 2, NONE),
-        ("c", 2, 0, UNKNOWN),
+        ("a", 2, 2, STALE),
+        ("a", 3, 2, NONE),
+        ("b", 2, 2, STALE),
+        ("b", 3, 2, NONE),
+        ("c", 3, 0, UNKNOWN),
         ("", -1, 0, UNKNOWN),
     ],
 )
@@ -46,9 +46,9 @@ def test_a_member_commits_what_it_has_had_since_its_epoch(talk, member_id, epoch
 
 def test_one_offset_of_another_member_refuses_all(talk):
     two(talk)
-    assert talk.commit("a", 1, OffsetToCommit("t", 0, 5), OffsetToCommit("t", 2, 5)) == [STALE, STALE]
-    assert talk.commit("a", 1, OffsetToCommit("t", 0, 5), OffsetToCommit("u", 0, 5)) == [STALE, STALE]
-    assert talk.commit("a", 1, OffsetToCommit("t", 0, 5), OffsetToCommit("t", 1, 5)) == [NONE, NONE]
+    assert talk.commit("a", 2, OffsetToCommit("t", 0, 5), OffsetToCommit("t", 2, 5)) == [STALE, STALE]
+    assert talk.commit("a", 2, OffsetToCommit("t", 0, 5), OffsetToCommit("u", 0, 5)) == [STALE, STALE]
+    assert talk.commit("a", 2, OffsetToCommit("t", 0, 5), OffsetToCommit("t", 1, 5)) == [NONE, NONE]
 
 
 def test_a_member_commits_what_it_still_has_to_give_up(talk):
@@ -59,7 +59,7 @@ def test_a_member_commits_what_it_still_has_to_give_up(talk):
     a.beat()
     talk.enter("c")
     assert talk.group().members["a"].revoking == {topic_id("t"): {2, 3}}
-    assert talk.commit("a", 1, OffsetToCommit("t", 3, 5)) == [NONE]
+    assert talk.commit("a", 2, OffsetToCommit("t", 3, 5)) == [NONE]
 
 
 def test_a_partition_that_comes_back_counts_from_then_on(talk):
@@ -67,7 +67,7 @@ def test_a_partition_that_comes_back_counts_from_then_on(talk):
     b.leave()
     settle(a)
     epoch = a.epoch
-    assert talk.group().members["a"].since == {topic_id("t"): {0: 1, 1: 1, 2: epoch, 3: epoch}}
+    assert talk.group().members["a"].since == {topic_id("t"): {0: 2, 1: 2, 2: epoch, 3: epoch}}
     assert talk.commit("a", epoch - 1, OffsetToCommit("t", 0, 5)) == [NONE]
     assert talk.commit("a", epoch - 1, OffsetToCommit("t", 2, 5)) == [STALE]
     assert talk.commit("a", epoch, OffsetToCommit("t", 2, 5)) == [NONE]
@@ -78,7 +78,7 @@ def test_a_topic_of_the_same_name_is_another_one(talk):
     two(talk)
     by_name = {"t": Topic("t", topic_id("t", 1), 4)}
     talk.topics = ClusterTopics(by_name, talk.topics.version + 1)
-    assert talk.commit("a", 1) == [STALE]
+    assert talk.commit("a", 2) == [STALE]
 
 
 def test_a_static_member_that_came_back_commits_with_any_epoch_of_its_partitions(talk):
@@ -97,7 +97,7 @@ def test_a_static_member_that_came_back_commits_with_any_epoch_of_its_partitions
 
 
 @pytest.mark.parametrize(
-    ("epoch", "partition", "error"), [(0, 0, STALE), (1, 0, NONE), (1, 2, STALE), (2, 2, NONE), (3, 0, STALE)]
+    ("epoch", "partition", "error"), [(1, 0, STALE), (2, 0, NONE), (2, 2, STALE), (3, 2, NONE), (4, 0, STALE)]
 )
 @pytest.mark.parametrize("knows", [False, True])
 def test_a_transaction_commits_as_a_member_does(talk, epoch, partition, error, knows):
@@ -113,7 +113,7 @@ def test_anybody_commits_to_an_empty_group(talk):
     talk.enter("a")
     talk.beat("a", -1)
     assert talk.commit() == [NONE]
-    assert talk.commit("x", 5) == [UNKNOWN]
+    assert talk.commit("x", 6) == [UNKNOWN]
 
 
 def test_an_old_client_cannot_commit_as_a_member(talk):
@@ -127,7 +127,7 @@ def test_an_old_client_cannot_commit_as_a_member(talk):
 @pytest.mark.parametrize("knows", [False, True])
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
-    [("a", 1, NONE), ("a", 0, STALE), ("a", 2, STALE), ("b", 1, UNKNOWN)],
+    [("a", 2, NONE), ("a", 1, STALE), ("a", 3, STALE), ("b", 2, UNKNOWN)],
 )
 def test_a_transaction_states_the_epoch_as_its_generation(talk, member_id, epoch, error, knows):
     talk.enter("a")
@@ -149,7 +149,7 @@ def test_a_transaction_of_no_member_needs_no_epoch(talk):
 
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
-    [(None, -1, NONE), ("a", 1, NONE), ("a", 0, STALE), ("a", 2, STALE), ("b", 1, UNKNOWN), ("", 1, UNKNOWN)],
+    [(None, -1, NONE), ("a", 2, NONE), ("a", 1, STALE), ("a", 3, STALE), ("b", 2, UNKNOWN), ("", 2, UNKNOWN)],
 )
 def test_a_member_fetches_with_its_epoch(talk, member_id, epoch, error):
     talk.enter("a")
@@ -165,7 +165,7 @@ def test_a_classic_or_missing_group_does_not_check_a_fetch(talk):
 def test_offsets_of_subscribed_topics_are_not_deleted(talk):
     talk.set_topics(t=1, u=1)
     talk.enter("a")
-    talk.commit("a", 1, OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 1))
+    talk.commit("a", 2, OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 1))
     reply = talk.delete_offsets(("t", 0), ("u", 0))
     assert (reply.error, reply.errors) == (NONE, (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE))
     assert (talk.committed("t"), talk.committed("u")) == (1, None)
@@ -173,7 +173,7 @@ def test_offsets_of_subscribed_topics_are_not_deleted(talk):
 
 def test_a_topic_of_a_regular_expression_is_subscribed(talk):
     talk.enter("a", None, regex="t.*")
-    talk.commit("a", 1)
+    talk.commit("a", 2)
     assert talk.delete_offsets(("t", 0)).errors == (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,)
 
 
@@ -181,10 +181,10 @@ def test_offsets_expire_after_the_commit_unless_their_topic_is_subscribed(talk):
     day_ms = 24 * 3_600_000
     talk.set_topics(t=1, u=1)
     talk.enter("a")
-    talk.commit("a", 1, OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 1))
+    talk.commit("a", 2, OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 1))
     while talk.elapsed < 8 * day_ms:
         talk.wait(40_000)
-        talk.beat("a", 1)
+        talk.beat("a", 2)
     assert (talk.committed("t"), talk.committed("u")) == (1, None)
     # Seven days have gone by since the commit: once the group is empty, the next check deletes all of it.
     talk.beat("a", -1)

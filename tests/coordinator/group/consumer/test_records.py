@@ -161,7 +161,7 @@ def test_a_restart_keeps_everything(talk):
     a.talk = b.talk = again
     settle(a, b)
     assert again.described().state == "Stable"
-    assert again.group().epoch == 2
+    assert again.group().epoch == 3
 
 
 def test_the_order_of_the_keys_does_not_matter(talk):
@@ -170,7 +170,7 @@ def test_the_order_of_the_keys_does_not_matter(talk):
     b.enter()
     settle(a, b)
     b.leave()
-    talk.commit("a", 2)
+    talk.commit("a", 3)
     values: dict[bytes, bytes] = {}
     for key, value in talk.records:
         values.pop(key, None)
@@ -241,7 +241,7 @@ def test_two_stored_owners_of_a_partition_end_with_one(talk, caplog):
     again.coordinator.loaded(again.now)
     assert list(again.group().members) == ["a"]
     assert "dropping member z" in caplog.text
-    assert again.beat("z", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert again.beat("z", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_damaged_record_changes_nothing(talk):
@@ -262,7 +262,7 @@ def test_a_call_that_cannot_be_written_changes_nothing(talk, error):
     a.enter()
     b.enter()
     calls = [
-        lambda: talk.beat("a", 1),  # begins to revoke
+        lambda: talk.beat("a", 2),  # begins to revoke
         lambda: talk.enter("c"),
         lambda: talk.beat("b", -2, instance_id="i"),
         lambda: talk.beat("a", -1),

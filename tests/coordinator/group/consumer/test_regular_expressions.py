@@ -25,25 +25,25 @@ def test_an_expression_selects_the_topics_that_it_matches_in_full(talk):
 def test_names_and_an_expression_add_up(talk):
     talk.set_topics(t=1, u=1, v=1)
     talk.enter("a", ("t",), regex="u|t")
-    talk.beat("a", 1, owned={"t": {0}})
+    talk.beat("a", 2, owned={"t": {0}})
     assert talk.owned() == {"a": {"t": {0}, "u": {0}}}
 
 
 def test_the_topics_of_names_are_assigned_before_those_of_a_new_expression(talk):
     talk.set_topics(t=1, u=1)
     first = talk.enter("a", ("t",), regex="u")
-    assert (first.epoch, by_name(first.assignment)) == (1, {"t": {0}})
-    assert talk.group().epoch == 2
+    assert (first.epoch, by_name(first.assignment)) == (2, {"t": {0}})
+    assert talk.group().epoch == 3
     assert talk.reborn().snapshot() == talk.snapshot()
-    second = talk.beat("a", 1, owned={"t": {0}})
-    assert (second.epoch, by_name(second.assignment)) == (2, {"t": {0}, "u": {0}})
-    assert talk.beat("a", 2).assignment is None
-    assert talk.group().epoch == 2
+    second = talk.beat("a", 2, owned={"t": {0}})
+    assert (second.epoch, by_name(second.assignment)) == (3, {"t": {0}, "u": {0}})
+    assert talk.beat("a", 3).assignment is None
+    assert talk.group().epoch == 3
 
 
 def test_an_expression_that_adds_no_topic_to_names_begins_no_further_epoch_later(talk):
     talk.enter("a", ("t",), regex="x.*")
-    talk.beat("a", 1, owned={"t": {0, 1, 2, 3}})
+    talk.beat("a", 2, owned={"t": {0, 1, 2, 3}})
     epoch = talk.group().epoch
     talk.wait(10_000)
     talk.beat("a", epoch)
@@ -53,7 +53,7 @@ def test_an_expression_that_adds_no_topic_to_names_begins_no_further_epoch_later
 def test_an_expression_that_the_group_knows_is_assigned_with_the_names(talk):
     talk.set_topics(t=1, u=1)
     talk.enter("a", None, regex="u")
-    talk.beat("a", 1, topics=("t",), regex="u")
+    talk.beat("a", 2, topics=("t",), regex="u")
     assert talk.owned() == {"a": {"t": {0}, "u": {0}}}
 
 
@@ -61,14 +61,14 @@ def test_another_member_that_beats_first_computes_the_assignment_of_a_new_expres
     talk.set_topics(t=1, u=1)
     talk.enter("b", ("t",))
     talk.enter("a", ("t",), regex="u")
-    talk.beat("b", 1)
+    talk.beat("b", 2)
     assert "u" in by_name(talk.group().targets["a"])
 
 
 def test_an_empty_expression_selects_nothing_and_ends_a_subscription(talk):
     talk.enter("a", None, regex="t")
-    reply = talk.beat("a", 1, regex="", owned={"t": {0, 1, 2, 3}})
-    assert (reply.assignment, talk.group().epoch, talk.group().expressions) == ({}, 2, {})
+    reply = talk.beat("a", 2, regex="", owned={"t": {0, 1, 2, 3}})
+    assert (reply.assignment, talk.group().epoch, talk.group().expressions) == ({}, 3, {})
 
 
 @pytest.mark.parametrize(("waited", "found"), [(9_999, False), (10_000, True), (10_001, True)])
@@ -76,7 +76,7 @@ def test_a_new_topic_is_found_after_ten_seconds(talk, waited, found):
     talk.enter("a", None, regex="[tu]")
     talk.set_topics(t=4, u=1)
     talk.wait(waited)
-    talk.beat("a", 1)
+    talk.beat("a", 2)
     assert ("u" in talk.owned()["a"]) is found
 
 
@@ -87,11 +87,11 @@ def test_an_expression_is_looked_up_again_after_the_refresh_interval(waited, cou
     while talk.elapsed < waited:
         talk.wait(min(30_000, waited - talk.elapsed))
         if talk.elapsed < waited:
-            talk.beat("a", 1)
+            talk.beat("a", 2)
     before = len(talk.records)
-    talk.beat("a", 1)
+    talk.beat("a", 2)
     assert len(talk.records) - before == count
-    assert talk.group().epoch == 1  # the topics are the same
+    assert talk.group().epoch == 2  # the topics are the same
 
 
 def test_a_new_expression_of_another_member_is_looked_up_at_once(talk):
@@ -115,8 +115,8 @@ def test_the_topics_are_known_after_a_restart(talk):
     talk.enter("a", None, regex="t")
     again = talk.reborn()
     assert again.snapshot() == talk.snapshot()
-    assert again.beat("a", 1).assignment is None
-    assert again.group().epoch == 1
+    assert again.beat("a", 2).assignment is None
+    assert again.group().epoch == 2
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,10 @@ def test_a_member_exchanges_its_expression_where_the_group_is_full():
     talk = Consumers(max_group_bytes=118)
     talk.set_topics(**{"t" * 100: 1})
     talk.enter("a", None, regex="t*")
-    assert talk.beat("a", 1, regex="t+", owned={}).error is ErrorCode.NONE
+    assert talk.beat("a", 2, regex="t+", owned={}).error is ErrorCode.NONE
     assert talk.enter("b", None, regex="t+").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     # Nobody is refused because more topics are there.
     talk.set_topics(**{"t" * 100: 1, "tt": 1})
     talk.wait(20_000)
-    assert talk.beat("a", 2).error is ErrorCode.NONE
+    assert talk.beat("a", 3).error is ErrorCode.NONE
     assert talk.group().subscribers.resolved_bytes == 102

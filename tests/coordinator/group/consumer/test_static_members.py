@@ -17,7 +17,7 @@ def test_an_instance_that_returns_gets_its_partitions_without_a_new_epoch(talk):
     talk.wait(SESSION_MS - 1)
     assert b.beat().assignment is None
     reply = talk.enter("a2", instance_id="i")
-    assert (reply.error, reply.epoch, talk.group().epoch) == (ErrorCode.NONE, 2, 2)
+    assert (reply.error, reply.epoch, talk.group().epoch) == (ErrorCode.NONE, 3, 3)
     assert talk.owned() == {"a2": before["a"], "b": before["b"]}
     assert talk.described().state == "Stable"
 
@@ -41,14 +41,14 @@ def test_the_earlier_member_of_an_instance_is_fenced(talk):
     talk.enter("a", instance_id="i")
     talk.beat("a", -2, instance_id="i")
     talk.enter("b", instance_id="i")
-    for epoch in (1, -1, -2):
+    for epoch in (2, -1, -2):
         assert talk.beat("a", epoch, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
-    assert talk.beat("b", 1, instance_id="i").error is ErrorCode.NONE
+    assert talk.beat("b", 2, instance_id="i").error is ErrorCode.NONE
 
 
 def test_an_unknown_instance_is_an_unknown_member(talk):
     talk.enter("a", instance_id="i")
-    for epoch in (1, -1, -2):
+    for epoch in (2, -1, -2):
         assert talk.beat("a", epoch, instance_id="j").error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -64,7 +64,7 @@ def test_an_instance_that_returns_with_other_topics_begins_an_epoch(talk):
     talk.enter("a", instance_id="i")
     talk.beat("a", -2, instance_id="i")
     reply = talk.enter("b", ("u",), instance_id="i")
-    assert (reply.epoch, talk.group().epoch) == (2, 2)
+    assert (reply.epoch, talk.group().epoch) == (3, 3)
     assert talk.owned() == {"b": {"u": {0, 1}}}
 
 
@@ -87,5 +87,5 @@ def test_a_static_member_survives_a_restart_of_the_broker(talk):
     talk.beat("a", -2, instance_id="i")
     again = talk.reborn()
     assert again.snapshot() == talk.snapshot()
-    assert again.enter("b", instance_id="i").epoch == 1
+    assert again.enter("b", instance_id="i").epoch == 2
     assert again.owned() == {"b": {"t": {0, 1, 2, 3}}}

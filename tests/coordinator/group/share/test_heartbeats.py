@@ -15,35 +15,35 @@ OK = ErrorCode.NONE
 
 
 def test_a_member_has_partitions_from_its_second_heartbeat_on(talk):
-    assert talk.enter("a") == ModernHeartbeatReply(OK, "a", 1, INTERVAL_MS, {})
+    assert talk.enter("a") == ModernHeartbeatReply(OK, "a", 2, INTERVAL_MS, {})
     assert talk.described().state == "Stable"
     # Nothing has changed, so the member is told nothing.
-    assert talk.beat("a", 1) == ModernHeartbeatReply(OK, "a", 1, INTERVAL_MS, None)
-    talk.initialize()
-    assert talk.beat("a", 1) == ModernHeartbeatReply(OK, "a", 2, INTERVAL_MS, by_id({"t": {0, 1, 2, 3}}))
-    before = len(talk.records)
     assert talk.beat("a", 2) == ModernHeartbeatReply(OK, "a", 2, INTERVAL_MS, None)
+    talk.initialize()
+    assert talk.beat("a", 2) == ModernHeartbeatReply(OK, "a", 3, INTERVAL_MS, by_id({"t": {0, 1, 2, 3}}))
+    before = len(talk.records)
+    assert talk.beat("a", 3) == ModernHeartbeatReply(OK, "a", 3, INTERVAL_MS, None)
     assert len(talk.records) == before
 
 
 def test_a_member_that_missed_the_response_is_answered_again(talk):
     talk.enter("a")
     talk.initialize()
-    assert talk.beat("a", 1).epoch == 2
-    assert talk.beat("a", 1).epoch == 2
+    assert talk.beat("a", 2).epoch == 3
+    assert talk.beat("a", 2).epoch == 3
 
 
 def test_a_full_request_is_answered_with_the_assignment(talk):
     talk.ready("a")
-    assert talk.beat("a", 2, topics=("t",)).assignment == by_id({"t": {0, 1, 2, 3}})
-    assert talk.group().epoch == 2
+    assert talk.beat("a", 3, topics=("t",)).assignment == by_id({"t": {0, 1, 2, 3}})
+    assert talk.group().epoch == 3
 
 
 def test_two_members_share_the_work_and_the_first_one_learns_it_next(talk):
     talk.ready("a")
     assert by_name(talk.enter("b").assignment) == {"t": {2}}
-    assert by_name(talk.beat("a", 2).assignment) == {"t": {0, 1, 3}}
-    assert (talk.described().epoch, talk.described().target_epoch) == (3, 3)
+    assert by_name(talk.beat("a", 3).assignment) == {"t": {0, 1, 3}}
+    assert (talk.described().epoch, talk.described().target_epoch) == (4, 4)
 
 
 def test_more_members_than_partitions_all_have_one(talk):
@@ -68,39 +68,39 @@ def test_a_new_partition_is_initialized_and_assigned(talk):
     talk.ready("a")
     talk.set_topics(t=5)
     # Its metadata has changed, so an epoch begins; the partition has no state yet.
-    assert talk.beat("a", 2) == ModernHeartbeatReply(OK, "a", 3, INTERVAL_MS, None)
+    assert talk.beat("a", 3) == ModernHeartbeatReply(OK, "a", 4, INTERVAL_MS, None)
     assert talk.coordinator.share.states("g").initializing[topic_id("t")].partitions == {4}
     talk.initialize()
-    assert by_name(talk.beat("a", 3).assignment) == {"t": {0, 1, 2, 3, 4}}
+    assert by_name(talk.beat("a", 4).assignment) == {"t": {0, 1, 2, 3, 4}}
 
 
 def test_a_topic_that_appears_later_is_found(talk):
     talk.enter("a", ("new",))
     assert not talk.coordinator.share.states("g").initializing
     talk.set_topics(t=4, new=1)
-    assert talk.beat("a", 1).epoch == 2
+    assert talk.beat("a", 2).epoch == 3
     talk.initialize()
-    assert by_name(talk.beat("a", 2).assignment) == {"new": {0}}
+    assert by_name(talk.beat("a", 3).assignment) == {"new": {0}}
 
 
 def test_a_change_of_the_subscription_begins_an_epoch(talk):
     talk.set_topics(t=2, u=1)
     talk.ready("a")
-    assert by_name(talk.beat("a", 2, topics=("u",)).assignment) == {}
+    assert by_name(talk.beat("a", 3, topics=("u",)).assignment) == {}
     talk.initialize()
-    assert by_name(talk.beat("a", 3).assignment) == {"u": {0}}
+    assert by_name(talk.beat("a", 4).assignment) == {"u": {0}}
     # The partitions of "t" keep their states, but nobody subscribes to them: no epoch after epoch.
-    assert talk.beat("a", 4).epoch == 4
-    assert by_name(talk.beat("a", 4, topics=("t", "u")).assignment) == {"t": {0, 1}, "u": {0}}
+    assert talk.beat("a", 5).epoch == 5
+    assert by_name(talk.beat("a", 5, topics=("t", "u")).assignment) == {"t": {0, 1}, "u": {0}}
 
 
 def test_the_topics_of_a_subscription_are_a_set(talk):
     talk.ready("a")
-    assert talk.beat("a", 2, topics=("t", "t")).epoch == 2
+    assert talk.beat("a", 3, topics=("t", "t")).epoch == 3
     assert talk.described().members[0].topics == ("t",)
 
 
-@pytest.mark.parametrize("epoch", [0, 1, 2, 4, 100])
+@pytest.mark.parametrize("epoch", [0, 1, 3, 5, 100])
 def test_another_epoch_than_the_members_own_or_the_one_before_is_fenced(talk, epoch):
     talk.ready("a")
     for _ in range(2):
@@ -108,9 +108,9 @@ def test_another_epoch_than_the_members_own_or_the_one_before_is_fenced(talk, ep
         talk.beat("b", -1)
         talk.beat("a", talk.group().members["a"].epoch)
     # Each of the four changes began an epoch; "a" heard of two of them.
-    assert (talk.group().members["a"].epoch, talk.group().members["a"].previous_epoch) == (6, 4)
+    assert (talk.group().members["a"].epoch, talk.group().members["a"].previous_epoch) == (7, 5)
     reply = talk.beat("a", epoch, **({"topics": ("t",)} if epoch == 0 else {}))
-    if epoch == 4:
+    if epoch == 5:
         assert reply.error is OK
     else:
         assert reply.error is ErrorCode.FENCED_MEMBER_EPOCH
@@ -142,7 +142,7 @@ def test_a_member_of_a_missing_group_has_to_join(talk):
         reply = talk.beat("a", epoch)
         assert reply.error is ErrorCode.GROUP_ID_NOT_FOUND
     talk.ready("a")
-    assert talk.beat("z", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert talk.beat("z", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(("members", "error"), [(1, OK), (2, OK), (3, ErrorCode.GROUP_MAX_SIZE_REACHED)])
@@ -151,7 +151,7 @@ def test_a_group_has_at_most_its_maximum_size(members, error):
     replies = [talk.enter(f"m{number}") for number in range(members)]
     assert replies[-1].error is error
     # A member of a full group goes on.
-    assert talk.beat("m0", 1).error is OK
+    assert talk.beat("m0", 2).error is OK
 
 
 @pytest.mark.parametrize(("limit", "error"), [(52, ErrorCode.GROUP_MAX_SIZE_REACHED), (53, OK), (54, OK)])
@@ -202,10 +202,10 @@ def test_members_of_other_types_are_refused_by_a_share_group(talk):
     before = talk.snapshot()
     assert talk.join().reply.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert talk.sync("a", 1).reply.error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert talk.heartbeat("a", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert talk.heartbeat("a", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert talk.leave("a").errors == (ErrorCode.UNKNOWN_MEMBER_ID,)
     assert talk.commit() == [ErrorCode.GROUP_ID_NOT_FOUND]
-    assert talk.commit("a", 2) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert talk.commit("a", 3) == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert talk.delete_offsets(("t", 0)).error is ErrorCode.GROUP_ID_NOT_FOUND
     assert talk.coordinator.offsets.check_delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
     assert talk.coordinator.offsets.check_fetch("g", None, -1) is OK

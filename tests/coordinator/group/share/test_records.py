@@ -130,7 +130,7 @@ def test_states_that_were_begun_are_completed_after_a_restart(talk):
     again = talk.reborn()
     assert again.coordinator.share.take_pending_states() == ["g"]
     again.initialize()
-    assert again.beat("a", 1).epoch == 2
+    assert again.beat("a", 2).epoch == 3
     again.beat("a", -1)
     again.begin_deletion("t")
     assert again.reborn().coordinator.share.take_pending_states() == ["g"]

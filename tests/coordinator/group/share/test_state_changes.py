@@ -25,7 +25,7 @@ def test_a_first_heartbeat_leaves_states_to_initialize(talk):
     assert not talk.coordinator.share.has_pending_states
     # Another heartbeat begins nothing anew.
     before = len(talk.records)
-    talk.beat("a", 1)
+    talk.beat("a", 2)
     assert len(talk.records) == before
 
 
@@ -33,10 +33,10 @@ def test_what_could_not_be_initialized_is_begun_again_by_the_next_heartbeat(talk
     talk.enter("a")
     talk.initialize(failed={T: frozenset({1, 3})})
     assert talk.coordinator.share.states("g") == StatePartitions({}, named("t", 0, 2))
-    assert by_name(talk.beat("a", 1).assignment) == {"t": {0, 2}}
+    assert by_name(talk.beat("a", 2).assignment) == {"t": {0, 2}}
     assert talk.coordinator.share.states("g").initializing == named("t", 1, 3)
     talk.initialize()
-    assert by_name(talk.beat("a", 2).assignment) == {"t": {0, 1, 2, 3}}
+    assert by_name(talk.beat("a", 3).assignment) == {"t": {0, 1, 2, 3}}
 
 
 def test_an_empty_group_can_begin_elsewhere(talk):
@@ -123,7 +123,7 @@ def test_the_states_of_a_deleted_topic_are_forgotten(talk):
     assert talk.coordinator.share.states("g") == StatePartitions({}, named("u", 0))
     assert [each for each in talk.coordinator.share.with_states_of({T}) if each] == []
     talk.set_topics(u=1)
-    assert by_name(talk.beat("a", 2).assignment) == {"u": {0}}
+    assert by_name(talk.beat("a", 3).assignment) == {"u": {0}}
 
 
 def test_a_topic_that_is_deleted_while_it_is_initialized_stays_forgotten(talk):
