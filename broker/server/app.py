@@ -125,7 +125,7 @@ async def run_server(
                     server.start_drain(processors)
                     async with open_supervisor() as acceptors:
                         await server.socket_server.start_connection_quotas(acceptors)
-                        server.socket_server.start_acceptors(acceptors)
+                        server.socket_server.start_acceptors(acceptors, server.may_accept)
                         server.start_ports(acceptors)
                         console_started = await start_console(server, console, stop, console_ends, alerting)
                         await server.socket_server.wait_started()

@@ -108,6 +108,9 @@ UPSTREAM: Final = "upstream"
 FOLLOWED_WITHIN_S: Final = 5.0
 """How long a start waits for the log of all gateways; without it the last known rules hold."""
 
+ANNOUNCED_WITHIN_S: Final = 3.0
+"""How long connections wait to be accepted because the first report is not written; ours."""
+
 KNOWN_WITHIN_MS: Final = 10_000
 """How long a gateway is not ready because its first report is not written; ours."""
 
@@ -354,7 +357,19 @@ class GatewayServer(Server):
 
     def start_ports(self, nursery: TaskStarter) -> None:
         """Start the task that opens a port for each upstream node."""
-        nursery.start_soon(self.node_ports.run, name="upstream-node-ports")
+        nursery.start_soon(self._open_node_ports, name="upstream-node-ports")
+
+    async def may_accept(self, listener: str) -> None:
+        """Wait until gateways that begin later know of this one, ANNOUNCED_WITHIN_S at most: then one that is
+        alone has its limits for itself.
+        """
+        if self.sharing is not None:
+            with trio.move_on_after(ANNOUNCED_WITHIN_S):
+                await self.sharing.announced.wait()
+
+    async def _open_node_ports(self) -> None:
+        await self.may_accept("")
+        await self.node_ports.run()
 
     def _upstream_quotas(self) -> UpstreamQuotas:
         return UpstreamQuotas(

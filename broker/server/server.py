@@ -193,6 +193,9 @@ class Server(ABC):
     async def metadata_ready(self) -> None:
         """Wait until changes may be made."""
 
+    async def may_accept(self, listener: str) -> None:  # noqa: B027 - nothing to wait for
+        """Wait until a listener may accept connections."""
+
     @abstractmethod
     def start_ports(self, nursery: TaskStarter) -> None:
         """Start the tasks that open ports beside those of `listeners`."""

@@ -11,9 +11,13 @@ divided, by what was refused, or equally, and a gateway raises its share into ro
 (`table`). In addition, no gateway opens another connection once those that it knows of are as many as the
 limit.
 
-So the limit is exceeded only by a gateway that starts, or is cut off: it opens at most a quarter of an equal
-part, and at least one connection, and the others may open those meanwhile. Whatever is open stays open, and
-no other connection is opened until there are fewer than the limit.
+So the limit is exceeded only by a gateway that joins others, or is cut off: it opens at most a quarter of an
+equal part, and at least one connection, and the others may open those meanwhile. Whatever is open stays open,
+and no other connection is opened until there are fewer than the limit.
+
+A gateway that begins alone may open the whole limit from its first report on, and does not know of another
+one that begins at the same time. The other one knows from the log that it is second, and opens none until
+both know each other.
 """
 
 from collections import Counter, deque
@@ -66,6 +70,10 @@ class Standing(Protocol):
     def other_share(self) -> int: ...
     @property
     def is_settled(self) -> bool: ...
+    @property
+    def is_alone(self) -> bool: ...
+    @property
+    def is_behind(self) -> bool: ...
     @property
     def has_expired(self) -> bool: ...
 
@@ -273,9 +281,14 @@ class SharedConnections:
 
     def _held(self, key: ConnectionKey, maximum: int) -> int:
         """Return the connections that this gateway may have, as far as others leave them to it."""
-        standing, names = self._standing, self._sharing()
+        standing = self._standing
+        if standing.is_alone:
+            return maximum
+        names = self._sharing()
         sharing = len(names)
         is_known = standing.is_settled and standing.gateway in standing.table
+        if standing.is_behind and not standing.has_expired:
+            return 0
         if standing.has_expired or not is_known:
             return min(maximum, max(maximum // (STARTING_PARTS * sharing), 1))
         if sharing == 1:

@@ -15,8 +15,8 @@ them.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
 
 from broker.common.slices import Steps
 from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, LimitKey
@@ -52,44 +52,58 @@ class Demand(NamedTuple):
     waiting: int
 
 
-def divide(demands: Mapping[str, Demand], floor: int) -> dict[str, int]:
-    """Return the part of each gateway, at least 1. Together they are `WHOLE` at most, but for those 1s.
+class Demanding(Protocol):
+    """A `Demand`, or a line with one."""
 
-    `floor` is a quarter of an equal part, what a gateway takes before the others know its demand.
+    @property
+    def passed(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+
+
+def part_of(own: Demanding, others: Sequence[Demanding], floor: int) -> int:
+    """Return the part of the gateway with the demand `own`, at least 1. The parts of all gateways together
+    are `WHOLE` at most, but for those 1s.
+
+    `floor` is a quarter of an equal part, what a gateway takes before the others know its demand. Called for
+    each limit of each report.
     """
-    passed = sum(each.passed for each in demands.values())
-    waiting = sum(each.waiting for each in demands.values())
+    passed, waiting = own.passed, own.waiting
+    for each in others:
+        passed += each.passed
+        waiting += each.waiting
     if waiting and passed >= CONTENDED:
-        kept = {name: _kept(each, passed, waiting, floor) for name, each in demands.items()}
-        by = {name: max(each.passed - kept[name], 0) for name, each in demands.items()}
+        kept = all_kept = _kept(own.passed, own.waiting, passed, waiting, floor)
+        by = total = max(own.passed - kept, 0)
+        for each in others:
+            theirs = _kept(each.passed, each.waiting, passed, waiting, floor)
+            all_kept += theirs
+            total += max(each.passed - theirs, 0)
     else:
-        kept = by = {name: each.passed for name, each in demands.items()}
-    all_kept, total = sum(kept.values()), sum(by.values())
+        kept = by = own.passed
+        all_kept = total = passed
     if all_kept >= WHOLE:
-        return {name: max(each * WHOLE // all_kept, 1) for name, each in kept.items()}
+        return max(kept * WHOLE // all_kept, 1)
     rest = WHOLE - all_kept
-    parts = {}
-    for name, each in demands.items():
-        if total and waiting:
-            more = (rest * by[name] // total + rest * each.waiting // waiting) // 2
-        elif waiting:
-            more = rest * each.waiting // waiting
-        elif total:
-            more = rest * by[name] // total
-        else:
-            more = rest // len(demands)
-        parts[name] = max(kept[name] + more, 1)
-    return parts
+    if total and waiting:
+        more = (rest * by // total + rest * own.waiting // waiting) // 2
+    elif waiting:
+        more = rest * own.waiting // waiting
+    elif total:
+        more = rest * by // total
+    else:
+        more = rest // (len(others) + 1)
+    return max(kept + more, 1)
 
 
-def _kept(demand: Demand, passed: int, waiting: int, floor: int) -> int:
-    """Return what the gateway keeps of a contended limit."""
-    small = min(demand.passed + demand.passed // HEADROOM, floor)
-    mean, own = demand.passed * waiting, demand.waiting * passed
+def _kept(own_passed: int, own_waiting: int, passed: int, waiting: int, floor: int) -> int:
+    """Return what a gateway keeps of a contended limit."""
+    small = min(own_passed + own_passed // HEADROOM, floor)
+    mean, own = own_passed * waiting, own_waiting * passed
     if own >= mean:
         return small
     # From seven eighths without waiting clients to nothing if they wait as long as those of the others.
-    unclaimed = (demand.passed - demand.passed // YIELDED) * (mean - own) // mean
+    unclaimed = (own_passed - own_passed // YIELDED) * (mean - own) // mean
     return max(small, unclaimed)
 
 

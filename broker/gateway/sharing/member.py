@@ -8,7 +8,7 @@ from typing import Final
 
 from broker.common.slices import Steps
 from broker.gateway.sharing.connections import SharedConnections
-from broker.gateway.sharing.division import Demand, DemandMeter, divide
+from broker.gateway.sharing.division import Demand, Demanding, DemandMeter, part_of
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report, SharedKey, is_count
 from broker.gateway.sharing.table import Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
@@ -55,6 +55,9 @@ class SharingMember:
         self._number = 0
         self._received = 0
         self._begun_ms = 0
+        self._is_behind = False
+        self._has_changed = True
+        self._other_in_force = -1.0
         self.lease_ends_ms: int | None = None
         self.has_expired = False
         self._in_force: dict[QuotaKind, tuple[Mapping[SensorKey, float], float]] = {}
@@ -67,16 +70,32 @@ class SharingMember:
         return self._number >= SETTLED
 
     @property
+    def is_alone(self) -> bool:
+        """Whether no other gateway is there, up to this one's own last report in the log. One that comes
+        later reads that report before it has clients (`task.announced`).
+        """
+        return self._received > 0 and not self.has_others and not self.has_expired
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether another gateway, which was alone and began just before this one, may use the whole of each
+        limit: it may not have read of this one yet. It has once this one is settled.
+        """
+        return self._is_behind and not self.is_settled
+
+    @property
     def other_share(self) -> int:
         """The share of every limit that is not in `shares`: the whole if no other gateway is there."""
-        if self.is_settled and not self.has_others and not self.has_expired:
-            return WHOLE
-        return self._starting_share
+        return WHOLE if self.is_alone else self._starting_share
 
     @property
     def has_others(self) -> bool:
         """Whether other gateways are there."""
-        return self.table.gateways not in ([], [self.gateway])
+        return self._others > 0
+
+    @property
+    def _others(self) -> int:
+        return len(self.table) - (self.gateway in self.table)
 
     def report(self, now_ms: int) -> Steps[Report]:
         """Lower the shares that exceed their part from `now_ms` on, and return the next report, which the
@@ -84,7 +103,8 @@ class SharingMember:
 
         Lowers nothing if the last report was not read back: then the others' reports may be missing, too.
         """
-        other, least = self.other_share, self._starting_share // UNREPORTED_PARTS
+        other, floor = self.other_share, self._starting_share
+        least = floor // UNREPORTED_PARTS
         demands: dict[SharedKey, Demand] = {}
         demands.update((yield from self._meter.measure(self._quotas, least, now_ms)).items())
         connections = self.connections
@@ -100,10 +120,10 @@ class SharingMember:
                 if line is not None:
                     lines[key] = line
             else:
-                lines[key] = self._line(key, demand, self.shares.get(key, other), is_received)
+                lines[key] = self._line(key, demand, self.shares.get(key, other), floor, is_received)
             if number % 32 == 31:
                 yield
-        self.shares = {key: line.share for key, line in lines.items()}
+        self._replace_shares({key: line.share for key, line in lines.items()})
         yield from self.enforce(now_ms)
         return Report(self.gateway, self._number, lines, has_connections=connections is not None)
 
@@ -128,19 +148,24 @@ class SharingMember:
         # A later report, which may be in the log already, claims less than this one is granted.
         is_last = report.gateway == name and report.number == self._number
         if is_last:
+            if not self._received:
+                self._is_behind = any(each != name for each in table.alone_before(SETTLED))
             self._received = report.number
             self.written()
+        shares, divisions = self.shares, table.divisions
         for key in report.lines:
             yield
-            share = self.shares.get(key)
-            division = table.divisions.get(key)
+            before = share = shares.get(key)
+            division = divisions.get(key)
             if share is None or division is None or name not in division.shares:
                 continue
             if is_last:
                 share = division.shares[name]
             if division.total > WHOLE:
                 share = min(share, self._least_share(key, division))
-            self.shares[key] = share
+            if share != before:
+                shares[key] = share
+                self._has_changed = True
 
     def enforce(self, now_ms: int) -> Steps[None]:
         """Give the quotas the present shares from `now_ms` on, or what the end of the lease leaves."""
@@ -148,6 +173,13 @@ class SharingMember:
         if self.has_expired:
             self._give_up_shares()
         other = self.other_share / WHOLE
+        if self._has_changed or other != self._other_in_force:
+            yield from self._put_in_force(other, now_ms)
+        if self.connections is not None:
+            yield from self.connections.enforce(now_ms)
+
+    def _put_in_force(self, other: float, now_ms: int) -> Steps[None]:
+        self._has_changed, self._other_in_force = False, other
         wanted: dict[QuotaKind, dict[SensorKey, float]] = {kind: {} for kind in self._quotas.managers}
         for key, share in self.shares.items():
             if isinstance(key, LimitKey):
@@ -156,39 +188,37 @@ class SharingMember:
             if self._in_force.get(kind) != (shares, other):
                 self._in_force[kind] = shares, other
                 yield from self._quotas.managers[kind].set_shares(shares, other, now_ms)
-        if self.connections is not None:
-            yield from self.connections.enforce(now_ms)
 
     def _give_up_shares(self) -> None:
         """Keep as much as a gateway that has just begun: the others may have taken its shares."""
         most = self._starting_share
-        self.shares = {key: min(share, most) for key, share in self.shares.items()}
+        self._replace_shares({key: min(share, most) for key, share in self.shares.items()})
+
+    def _replace_shares(self, shares: dict[SharedKey, int]) -> None:
+        if shares != self.shares:
+            self._has_changed = True
+        self.shares = shares
 
     def _least_share(self, key: SharedKey, division: Division) -> int:
         """Return what this gateway keeps of a limit whose shares are too large together."""
         if self.connections is not None and is_count(key):
             return self.connections.least_share(key)
-        return self._part(division, division.lines[self.gateway])
+        return self._part(division, division.lines[self.gateway], self._starting_share)
 
-    def _line(self, key: SharedKey, demand: Demand, share: int, may_lower: bool) -> Line:
+    def _line(self, key: SharedKey, demand: Demand, share: int, floor: int, may_lower: bool) -> Line:
         """Return the line of a limit of which this gateway has `share` in force."""
         division = self.table.divisions.get(key)
-        part = self._part(division, demand)
+        part = self._part(division, demand, floor)
         is_full = division is not None and division.total > WHOLE
         if may_lower and (share - part > share // TOLERATED or is_full):
             share = min(share, part)
         return Line(demand.passed, demand.waiting, share, part if self.is_settled else share)
 
-    def _part(self, division: Division | None, demand: Demand | Line) -> int:
-        demands = (
-            {}
-            if division is None
-            else {name: Demand(line.passed, line.waiting) for name, line in division.lines.items()}
-        )
-        demands[self.gateway] = Demand(demand.passed, demand.waiting)
-        return divide(demands, self._starting_share)[self.gateway]
+    def _part(self, division: Division | None, demand: Demanding, floor: int) -> int:
+        own = self.gateway
+        others = [] if division is None else [line for name, line in division.lines.items() if name != own]
+        return part_of(demand, others, floor)
 
     @property
     def _starting_share(self) -> int:
-        others = len(self.table.gateways) - (self.gateway in self.table)
-        return starting_share(others + 1)
+        return starting_share(self._others + 1)

@@ -90,11 +90,14 @@ class Division:
 
 
 class _Member:
-    """A gateway: its last report's number, its limits, and the positions of its last reports in the log."""
+    """A gateway: its last report's number, its limits, and the positions of its last reports in the log;
+    `was_alone` is whether no other gateway was there at some time since it began.
+    """
 
-    __slots__ = ("keys", "number", "positions")
+    __slots__ = ("keys", "number", "positions", "was_alone")
 
     def __init__(self) -> None:
+        self.was_alone = False
         self.number = 0
         self.positions: deque[int] = deque(maxlen=MISSED)
         self.keys: frozenset[SharedKey] = frozenset()
@@ -115,8 +118,17 @@ class ShareTable:
         """The gateways that are there, the one that reported last at the end."""
         return list(self._members)
 
+    def __len__(self) -> int:
+        return len(self._members)
+
     def __contains__(self, gateway: str) -> bool:
         return gateway in self._members
+
+    def alone_before(self, number: int) -> list[str]:
+        """Return the gateways that were alone, and have not written their report of this number: they may not
+        know of others yet.
+        """
+        return [name for name, each in self._members.items() if each.was_alone and each.number < number]
 
     @property
     def with_connections(self) -> Collection[str]:
@@ -187,6 +199,12 @@ class ShareTable:
             if member is not None:
                 for key in member.keys:
                     self._drop(key, name)
+        self._note_alone()
+
+    def _note_alone(self) -> None:
+        if len(self._members) == 1:
+            (alone,) = self._members.values()
+            alone.was_alone = True
 
     def _drop(self, key: SharedKey, name: str) -> None:
         division = self._divisions[key]

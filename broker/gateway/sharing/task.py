@@ -45,7 +45,9 @@ MAX_BYTES: Final = 1_048_588
 
 
 class SharingTask:
-    """Runs one `member`. `is_failing` says whether the log could not be read or written last."""
+    """Runs one `member`. `is_failing` says whether the log could not be read or written last. `announced` is
+    set when a report of this gateway has been read back: gateways that begin later know it.
+    """
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class SharingTask:
         written or read; without `lists`, no connections are listed.
         """
         self.is_failing = False
+        self.announced = trio.Event()
         self._member = member
         self._log = log
         self._clock = clock
@@ -176,6 +179,7 @@ class SharingTask:
         await trio.lowlevel.checkpoint()
         if report.gateway == member.gateway and report.number == self._awaited[0]:
             self._awaited[1].set()
+            self.announced.set()
             self._renew_lease()
 
     def _warn(self, offset: int, what: str, reason: str) -> None:

@@ -41,6 +41,7 @@ class Gateway:
         self.member = SharingMember(name, self.clients, self.connections)
         self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
         self.task = SharingTask(self.member, self.log, self.clock, Records())
+        self.announced = self.task.announced
         self.scope = trio.CancelScope()
         self.accepted: Counter[int] = Counter()
         """Connections, or requests, by the second in which they were accepted."""

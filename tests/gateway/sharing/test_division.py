@@ -3,13 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.gateway.sharing.division import CONTENDED, Demand, divide
+from broker.gateway.sharing.division import CONTENDED, Demand, part_of
 from broker.gateway.sharing.report import WHOLE
 
 
 def parts(*demands: tuple[int, int], floor: int | None = None) -> list[int]:
-    named = {f"g{number}": Demand(*each) for number, each in enumerate(demands)}
-    return list(divide(named, WHOLE // (4 * len(demands)) if floor is None else floor).values())
+    given_floor = WHOLE // (4 * len(demands)) if floor is None else floor
+    named = [Demand(*each) for each in demands]
+    return [
+        part_of(each, [*named[:number], *named[number + 1 :]], given_floor)
+        for number, each in enumerate(named)
+    ]
 
 
 def test_a_gateway_that_uses_a_limit_alone_has_all_of_it():

@@ -52,17 +52,71 @@ def other(number: int, share: int, passed: int = 0, waiting: int = 0, wanted: in
     return Report("other", number, {ALICE: Line(passed, waiting, share, wanted)})
 
 
-def test_a_gateway_alone_has_a_quarter_of_each_limit_until_its_third_report():
-    """The others' reports, if there are others, come meanwhile."""
+def test_a_gateway_alone_has_a_quarter_of_each_limit_until_it_has_read_its_first_report():
+    """All before it in the log is read then, and no other gateway has written anything."""
     gateway = Gateway("a")
     gateway.use(1, 0)
-    for number in range(1, SETTLED + 1):
-        assert gateway.member.other_share == 250_000
-        report = gateway.report(number * 1_000)
-        assert report.number == number
+    report = gateway.report(1_000)
+    assert (gateway.member.other_share, gateway.bound) == (250_000, LIMIT / 4)
+    gateway.receive(report)
+    assert (gateway.member.other_share, gateway.bound) == (WHOLE, LIMIT)
+    assert gateway.member.is_alone and not gateway.member.is_settled
+
+
+def test_a_gateway_that_reads_another_one_before_its_first_report_is_not_alone():
+    gateway = Gateway("a")
+    gateway.use(1, 0)
+    report = gateway.report(1_000)
+    gateway.receive(Report("b", 7), report)
+    assert not gateway.member.is_alone
+    assert (gateway.member.other_share, gateway.bound) == (
+        starting_share(2),
+        LIMIT * starting_share(2) / WHOLE,
+    )
+    gateway.receive(Report("b", 8, leaving=True))
+    assert gateway.member.is_alone and gateway.bound == LIMIT
+
+
+def test_a_gateway_alone_gives_up_the_whole_when_it_reads_of_another_one():
+    gateway = Gateway("a")
+    gateway.use(1, 0)
+    gateway.receive(gateway.report(1_000))
+    gateway.receive(Report("b", 1))
+    assert not gateway.member.is_alone and gateway.bound == LIMIT * starting_share(2) / WHOLE
+
+
+@pytest.mark.parametrize(
+    ("number", "is_behind"), [(SETTLED - 1, True), (SETTLED, False), (SETTLED + 1, False)]
+)
+def test_the_second_of_two_that_begin_together_knows_it(number: int, is_behind: bool):
+    gateway = Gateway("b")
+    gateway.receive(*(Report("a", each) for each in range(1, number + 1)))
+    assert not gateway.member.is_behind
+    gateway.receive(gateway.report(1_000))
+    assert gateway.member.is_behind == is_behind
+    for each in range(2, SETTLED + 1):
+        assert gateway.member.is_behind == is_behind
+        report = gateway.report(each * 1_000)
+        assert not (gateway.member.is_behind and each == SETTLED)
         gateway.receive(report)
-        assert gateway.bound == (LIMIT if number == SETTLED else LIMIT / 4)
-    assert gateway.member.other_share == WHOLE
+
+
+def test_one_that_begins_beside_two_that_began_together_is_behind_the_first_of_them():
+    gateway = Gateway("c")
+    gateway.receive(Report("a", 1), Report("b", 1), gateway.report(1_000))
+    assert gateway.member.table.alone_before(SETTLED) == ["a"] and gateway.member.is_behind
+
+
+def test_one_is_behind_another_one_that_has_become_alone():
+    gateway = Gateway("c")
+    gateway.receive(Report("x", 50), Report("a", 1), Report("x", 51, leaving=True), gateway.report(1_000))
+    assert gateway.member.is_behind
+
+
+def test_one_that_begins_beside_new_ones_that_were_never_alone_is_not_behind():
+    gateway = Gateway("c")
+    gateway.receive(Report("x", 50), Report("a", 1), gateway.report(1_000))
+    assert not gateway.member.is_behind
 
 
 def test_a_gateway_that_uses_a_limit_alone_raises_its_share_to_the_whole():

@@ -5,7 +5,7 @@ import trio
 
 from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import PER_IP, PER_USER, UserLimit
-from tests.gateway.sharing.connecting_gateways import ADDRESS, Gateway, Gateways
+from tests.gateway.sharing.connecting_gateways import ADDRESS, SETTLED_S, Gateway, Gateways
 
 OTHER = "10.0.0.8"
 
@@ -199,14 +199,64 @@ async def test_a_small_limit_leaves_one_connection_to_a_gateway_that_is_cut_off(
     assert gateways[0].connect(4) == 1
 
 
-async def test_a_gateway_alone_has_the_whole_limit_after_three_reports(cluster: Gateways) -> None:
+async def test_a_gateway_alone_has_the_whole_limit_once_its_first_report_is_read(cluster: Gateways) -> None:
+    """It reads the end of the topic and the topic, 5 ms each, and writes and reads its report, 15 ms."""
     cluster.per_ip = 8
     alone = cluster.start("g0")
-    await trio.sleep(0.1)
+    await trio.sleep(0.01)
     assert alone.connect(9) == 2
-    await trio.sleep(2.5)
+    await alone.announced.wait()
+    assert trio.current_time() <= 0.03
     assert alone.connect(9) == 6
     assert alone.connect() == 0
+
+
+async def test_a_gateway_alone_that_cannot_write_its_report_has_a_quarter(cluster: Gateways) -> None:
+    cluster.per_ip = 8
+    alone = cluster.start("g0")
+    alone.log.lost = 1_000_000
+    await trio.sleep(10)
+    assert not alone.announced.is_set()
+    assert alone.connect(9) == 2
+
+
+@pytest.mark.parametrize("maximum", [1, 3, 100])
+@pytest.mark.parametrize("after_s", [0.0, 0.004, 0.012, 0.3, 1.0, 1.9])
+@pytest.mark.parametrize("count", [2, 5])
+async def test_gateways_that_begin_together_never_exceed_the_limit(
+    cluster: Gateways, maximum: int, after_s: float, count: int
+) -> None:
+    """Their clients connect as soon as a gateway accepts connections, and all the time."""
+    cluster.per_ip = maximum
+    gateways: list[Gateway] = []
+    most = 0
+
+    async def connects(number: int) -> None:
+        nonlocal most
+        await trio.sleep(number * after_s)
+        gateway = cluster.start(f"g{number}")
+        await gateway.announced.wait()
+        gateways.append(gateway)
+        while trio.current_time() < 12:
+            while gateway.connect():
+                most = max(most, all_open(gateways))
+            await trio.sleep(0.005)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(count):
+            nursery.start_soon(connects, number)
+    assert most == all_open(gateways) == maximum
+
+
+async def test_the_second_of_two_that_begin_together_has_its_part_once_they_know_each_other(
+    cluster: Gateways,
+) -> None:
+    cluster.per_ip = 100
+    first, second = cluster.start("g0"), cluster.start("g1")
+    await second.announced.wait()
+    assert second.connect(100) == 0
+    await trio.sleep(SETTLED_S)
+    assert [each.connect(100) for each in (first, second)] == [50, 50]
 
 
 async def test_a_lowered_limit_closes_nothing_and_opens_nothing_until_there_are_fewer(
