@@ -26,7 +26,10 @@ LONGEST_NAME: Final = 1_024
 """Characters. Kafka has no limit; ours keeps pages and log lines readable."""
 
 
-def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[list[QuotaOutcome]]]:
+def plan_client_quotas(
+    command: AlterClientQuotas, at: Situation, gateways: int | None = None
+) -> Steps[Plan[list[QuotaOutcome]]]:
+    """`gateways` is the number of those that hold the limits together, None for a server on its own."""
     refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     outcomes: list[QuotaOutcome] = []
     changes: list[Change] = []
@@ -43,7 +46,7 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
         except ApiError as error:
             outcomes.append(QuotaOutcome(error.code, error.message, alteration.entity))
             continue
-        warnings = warnings_about((op.key, op.value) for op in alteration.ops)
+        warnings = warnings_about(((op.key, op.value) for op in alteration.ops), gateways)
         outcomes.append(QuotaOutcome(entity=alteration.entity, warnings=warnings))
         if not command.validate_only:
             changes.extend(planned)

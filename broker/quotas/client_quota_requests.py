@@ -115,13 +115,22 @@ adds 100.
 """
 
 
-def warnings_about(limits: Iterable[tuple[str, float | None]]) -> tuple[str, ...]:
-    """Return a warning for each (key, value) that never takes effect. A removal (None) causes none."""
+def warnings_about(
+    limits: Iterable[tuple[str, float | None]], gateways: int | None = None
+) -> tuple[str, ...]:
+    """Return a warning for each (key, value) that takes no effect. A removal (None) causes none. `gateways`
+    is the number of those that hold the limits together; None for a server that holds them alone.
+    """
+    most = WHOLE_THREAD * (gateways or 1)
+    if gateways is None:
+        why = f"never takes effect: one thread serves all requests, so no client can use more than {most:g}"
+    else:
+        present = "there is one gateway" if gateways == 1 else f"there are {gateways} gateways"
+        why = f"takes no effect while {present}: each has one thread, so no client can use more than {most:g}"
     return tuple(
-        f"request_percentage={value:g} never takes effect: one thread serves all requests, "
-        f"so no client can use more than {WHOLE_THREAD:g}"
+        f"request_percentage={value:g} {why}"
         for key, value in limits
-        if key == "request_percentage" and value is not None and value > WHOLE_THREAD
+        if key == "request_percentage" and value is not None and value > most
     )
 
 

@@ -22,7 +22,8 @@ from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
 from broker.config.sections.gateway import MAP, check_node_ports
 from broker.config.table import BrokerConfig
-from broker.controller.commands import DrainGateway
+from broker.controller.client_quotas import plan_client_quotas
+from broker.controller.commands import AlterClientQuotas, DrainGateway
 from broker.controller.control import Committer, plan_drain
 from broker.gateway.apis import api_versions
 from broker.gateway.apis.api_versions import ClientsView
@@ -483,6 +484,10 @@ class GatewayServer(Server):
             topic,
             self.clock,
             records,
+        )
+        self.control.add_planner(
+            AlterClientQuotas,
+            lambda command, at: plan_client_quotas(command, at, max(len(member.table.gateways), 1)),
         )
         shares = SharedLimits(member, summaries, self.quotas, self.clock, lists)
         task = SharingTask(member, topic, self.clock, records, shares.note_report, summaries, lists)

@@ -101,6 +101,46 @@ async def test_it_shows_the_traffic_and_throttles_of_both(tmp_path: Path) -> Non
         await soon(is_alone)
 
 
+async def test_a_gateway_alone_opens_its_whole_limit_from_its_first_connection_on(tmp_path: Path) -> None:
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(tmp_path / "one", broker.port, SCOPE, "max.connections.per.ip=8") as one,
+    ):
+        clients = [await one.connect() for _ in range(8)]
+        for client in clients:
+            await client.ask(ApiVersionsRequest("x", "1"), 3)
+        refused = await one.connect()
+        with trio.fail_after(WITHIN_S):
+            assert await refused.is_closed()
+
+
+async def test_more_request_time_than_the_gateways_have_threads_for_is_warned_of(tmp_path: Path) -> None:
+    async def warnings(gateway: RunningGateway, percent: float) -> tuple[str, ...]:
+        rule = QuotaAlteration(GREEDY, (QuotaOp("request_percentage", percent),))
+        command = AlterClientQuotas((rule,), validate_only=True)
+        (outcome,) = await gateway.server.control.apply(command, BROKER_ITSELF)
+        assert outcome.ok
+        return outcome.warnings
+
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(tmp_path / "one", broker.port, SCOPE, CONSOLE, "node.id=7") as one,
+    ):
+        (alone,) = await warnings(one, 200)
+        assert "takes no effect while there is one gateway" in alone
+        assert await warnings(one, 100) == ()
+        async with running_gateway(tmp_path / "two", broker.port, SCOPE, "node.id=8") as other:
+
+            def know_each_other() -> None:
+                assert all(len(each.server.views.shares.gateways()) == 2 for each in (one, other))
+
+            await soon(know_each_other)
+            for each in (one, other):
+                assert await warnings(each, 200) == ()
+                (both,) = await warnings(each, 201)
+                assert "takes no effect while there are 2 gateways" in both
+
+
 async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Path) -> None:
     async with (
         running_broker(tmp_path / "broker") as broker,

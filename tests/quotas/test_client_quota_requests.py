@@ -146,6 +146,18 @@ def test_the_sentence_names_key_value_and_what_can_be_reached() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("gateways", "most", "there"), [(1, 100, "is one gateway"), (3, 300, "are 3 gateways")]
+)
+def test_gateways_that_share_a_limit_have_a_thread_each(gateways: int, most: int, there: str) -> None:
+    assert warnings_about([("request_percentage", most)], gateways) == ()
+    (sentence,) = warnings_about([("request_percentage", most + 0.5)], gateways)
+    assert sentence == (
+        f"request_percentage={most}.5 takes no effect while there {there}: each has one thread, "
+        f"so no client can use more than {most}"
+    )
+
+
 def test_a_removal_and_other_keys_are_not_reported() -> None:
     assert warnings_about([("request_percentage", None), ("producer_byte_rate", 800.0)]) == ()
 
