@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sort"
 	"strconv"
@@ -348,12 +349,36 @@ func roll(ctx context.Context) any {
 	return map[string]any{"acknowledged": acknowledged, "failed": failed, "read": len(read), "twice": twice, "errors": errors}
 }
 
+// racked reads so many records of a topic as a group, and tells how long after its time the last of those with a key came
+// at most. The environment has TOPIC, RECORDS and SOURCE, the address that it connects from.
+func racked(ctx context.Context) any {
+	wanted, err := strconv.Atoi(os.Getenv("RECORDS"))
+	must(err)
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(os.Getenv("SOURCE"))}}
+	consumer := client(kgo.ConsumeTopics(os.Getenv("TOPIC")), kgo.ConsumerGroup(prefix+"racked"), kgo.Dialer(dialer.DialContext),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer consumer.Close()
+	read, latest := 0, int64(0)
+	for read < wanted {
+		fetches := consumer.PollFetches(ctx)
+		must(fetches.Err0())
+		fetches.EachError(func(_ string, _ int32, err error) { must(err) })
+		fetches.EachRecord(func(r *kgo.Record) {
+			read++
+			if r.Key != nil {
+				latest = max(latest, time.Since(r.Timestamp).Milliseconds())
+			}
+		})
+	}
+	return map[string]any{"read": read, "latest_ms": latest}
+}
+
 func main() {
 	ctx, stop := context.WithTimeout(context.Background(), 100*time.Second)
 	defer stop()
 	what := map[string]func(context.Context) any{
 		"compressions": compressions, "acknowledgements": acknowledgements, "groups": groups, "quotas": quotas,
-		"transactions": transactions, "shares": shares, "roll": roll,
+		"transactions": transactions, "shares": shares, "roll": roll, "racked": racked,
 	}
 	must(json.NewEncoder(os.Stdout).Encode(what[os.Args[1]](ctx)))
 }

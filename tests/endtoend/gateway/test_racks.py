@@ -3,8 +3,12 @@ from the replicas in the rack of their address.
 """
 
 import asyncio
+import json
+import shutil
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,8 +24,10 @@ from broker.protocol.messages.share_group_describe import ShareGroupDescribeRequ
 from broker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.support import kafka_tools
 from tests.support.broker_process import within
+from tests.support.client_programs import go_program
 from tests.support.gateway_process import GatewayProcess
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.machine_speed import crowding
 from tests.support.prometheus import parse
 from tests.support.real_clients import CLIENTS, TIMEOUT_S, Client, Target, create
 from tests.support.real_clients import kafka as kafka_python
@@ -44,22 +50,32 @@ FOLLOWS: Final = ("confluent", "kafka-python")
 ELSEWHERE: Final = "127.0.0.4"
 TOPIC: Final = "racked"
 PARTITIONS: Final = 3
+GO_TOPIC: Final = "racked-go"
 RECORDS: Final = 3_000
+LATE: Final = 300
+LATE_WITHIN_MS: Final = 3_000
+"""A replica has a record after its leader, and learns that it is committed with the next Fetch."""
+
 VALUE: Final = b"0123456789" * 1_000
 OWN_SHARE: Final = 0.95
+
+
+def fill(cluster: KafkaCluster, topic: str) -> None:
+    """Make a topic with a leader on each node, and write RECORDS to it."""
+    create(Target(cluster.bootstrap()), topic, PARTITIONS)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "acks": "all"})
+    for number in range(RECORDS):
+        producer.produce(topic, VALUE, partition=number % PARTITIONS)
+        producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0
+    cluster.wait_in_sync(topic)
+    assert {cluster.leader_of(topic, each).node_id for each in range(PARTITIONS)} == {1, 2, 3}
 
 
 @pytest.fixture(scope="module")
 def gateway(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """Before a topic of 30 MB with a leader on each node, which was written past the gateway."""
-    create(Target(cluster.bootstrap()), TOPIC, PARTITIONS)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "acks": "all"})
-    for number in range(RECORDS):
-        producer.produce(TOPIC, VALUE, partition=number % PARTITIONS)
-        producer.poll(0)
-    assert producer.flush(TIMEOUT_S) == 0
-    cluster.wait_in_sync(TOPIC)
-    assert {cluster.leader_of(TOPIC, each).node_id for each in range(PARTITIONS)} == {1, 2, 3}
+    fill(cluster, TOPIC)
     racks = ",".join(f"{address}:{rack}" for address, rack in RACKS.items())
     with GatewayProcess(
         tmp_path_factory.mktemp("racks"), cluster.bootstrap(), f"gateway.client.racks={racks}"
@@ -103,9 +119,13 @@ class Read:
         now = bytes_out(self._gateway, self._rack)
         return {rack: count - self._before.get(rack, 0) for rack, count in now.items()}
 
+    def total(self) -> int:
+        return sum(self.by_rack().values())
+
     def check_own(self) -> None:
         """All records, and 95 % of the bytes from the own rack."""
         found = self.by_rack()
+        print(f"own rack: {found[self._rack] / sum(found.values()):.4f}")
         assert sum(found.values()) >= RECORDS * len(VALUE)
         assert found[self._rack] >= OWN_SHARE * sum(found.values()), found
 
@@ -129,6 +149,48 @@ def test_a_consumer_without_a_rack_reads_from_that_of_its_address_if_it_follows(
         read.check_own()
     else:
         read.check_leaders()
+
+
+GO_CLIENTS: Final = {"franz": "127.0.0.2", "sarama": "127.0.0.3"}
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
+@pytest.mark.parametrize("client", GO_CLIENTS)
+def test_a_go_consumer_reads_from_the_rack_of_its_address_and_does_not_stall(
+    gateway: GatewayProcess, cluster: KafkaCluster, tmp_path: Path, client: str
+) -> None:
+    """Records that are written while it reads come soon, from the replicas too."""
+    topic, source = f"{GO_TOPIC}-{client}", GO_CLIENTS[client]
+    fill(cluster, topic)
+    read = Read(gateway, RACKS[source])
+    with ThreadPoolExecutor() as pool:
+        ending = pool.submit(racked, client, tmp_path, gateway.bootstrap, topic, source)
+        within(300, lambda: ending.done() or read.total() >= RECORDS * len(VALUE), "the first records")
+        producer = Producer({"bootstrap.servers": cluster.bootstrap(), "acks": "all", "linger.ms": 0})
+        for number in range(LATE):
+            producer.produce(topic, VALUE, b"late", partition=number % PARTITIONS)
+            producer.poll(0.02)
+        assert producer.flush(TIMEOUT_S) == 0
+        output = ending.result()
+    print(f"{client}: {output}")
+    assert output["read"] == RECORDS + LATE
+    assert output["latest_ms"] <= LATE_WITHIN_MS * crowding()
+    read.check_own()
+
+
+def racked(client: str, directory: Path, bootstrap: str, topic: str, source: str) -> Any:
+    count = RECORDS + LATE
+    if client == "franz":
+        more = {"PREFIX": f"{topic}-", "TOPIC": topic, "SOURCE": source, "RECORDS": str(count)}
+        return go_program("franz", directory)("racked", bootstrap, environment=more)
+    where = {
+        "bootstrap": bootstrap,
+        "prefix": f"{topic}-",
+        "topic": topic,
+        "source": source,
+        "records": count,
+    }
+    return go_program("go_clients", directory)("sarama", "racked", json.dumps(where))
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

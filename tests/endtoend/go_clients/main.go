@@ -1,6 +1,6 @@
 // What the tests do with Sarama and kafka-go: one command each, whose result is a line of JSON.
 //
-//	go_clients sarama|kafka-go groups|throttle|compressions|transactions WHERE
+//	go_clients sarama|kafka-go groups|throttle|compressions|transactions|racked WHERE
 //
 // WHERE is JSON: {bootstrap, prefix}, with {mechanism, user, password} a login, with {ca} TLS; prefix begins the names
 // of topics and groups.
@@ -10,6 +10,8 @@
 // many bytes are read back.
 // compressions: writes 1,000 records in each compression that the client has, and reads them.
 // transactions (Sarama): commits one transaction and aborts another, and reads what was committed.
+// racked (Sarama): reads so many records of a topic, of WHERE {topic, records}, as a group from the address {source}, and
+// tells how long after its time the last of those with a key came at most.
 package main
 
 import (
@@ -19,8 +21,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -39,7 +43,8 @@ const (
 )
 
 var where struct {
-	Bootstrap, Prefix, Mechanism, User, Password, CA string
+	Bootstrap, Prefix, Mechanism, User, Password, CA, Topic, Source string
+	Records                                                         int
 }
 
 var brokers []string
@@ -47,7 +52,7 @@ var brokers []string
 var clients = map[string]map[string]func() any{
 	"sarama": {
 		"groups": saramaGroups, "throttle": saramaThrottle, "compressions": saramaCompressions,
-		"transactions": saramaTransactions,
+		"transactions": saramaTransactions, "racked": saramaRacked,
 	},
 	"kafka-go": {"groups": kafkaGoGroups, "throttle": kafkaGoThrottle, "compressions": kafkaGoCompressions},
 }
@@ -108,6 +113,9 @@ func saramaConfig(clientID string) *sarama.Config {
 	config.Producer.Return.Successes = true
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	if where.Source != "" {
+		config.Net.LocalAddr = &net.TCPAddr{IP: net.ParseIP(where.Source)}
+	}
 	config.Net.TLS.Config = trusting()
 	config.Net.TLS.Enable = config.Net.TLS.Config != nil
 	if where.Mechanism != "" {
@@ -294,6 +302,63 @@ func saramaTransactions() any {
 	_, err = fmt.Sscan(values[0], &result.First)
 	must(err)
 	return result
+}
+
+type racked struct {
+	Read   int   `json:"read"`
+	Latest int64 `json:"latest_ms"`
+}
+
+type racing struct {
+	result chan racked
+	lock   sync.Mutex
+	racked
+}
+
+func (*racing) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (*racing) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+func (r *racing) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case message, open := <-claim.Messages():
+			if !open {
+				return nil
+			}
+			r.lock.Lock()
+			if message.Key != nil {
+				r.Latest = max(r.Latest, time.Since(message.Timestamp).Milliseconds())
+			}
+			if r.Read++; r.Read == where.Records {
+				r.result <- r.racked
+			}
+			r.lock.Unlock()
+		case <-session.Context().Done():
+			return nil
+		}
+	}
+}
+
+func saramaRacked() any {
+	client, err := sarama.NewConsumerGroup(brokers, where.Prefix+"racked", saramaConfig("sarama-test"))
+	must(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
+	defer cancel()
+	r := &racing{result: make(chan racked, 1)}
+	go func() {
+		for ctx.Err() == nil {
+			if err := client.Consume(ctx, []string{where.Topic}, r); err != nil && ctx.Err() == nil {
+				must(err)
+			}
+		}
+	}()
+	select {
+	case found := <-r.result:
+		return found
+	case <-ctx.Done():
+		must(fmt.Errorf("%d records in 100 s", r.Read))
+		return nil
+	}
 }
 
 func different(values []string) int {
