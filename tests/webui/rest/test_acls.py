@@ -14,7 +14,7 @@ from tests.security.acl.acls import allow, deny
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.http.test_page_routes import csrf_of, sign_in
-from tests.webui.rows import acl_change, upstream
+from tests.webui.rows import acl_change
 from webui.rest.acls import ACL, ACL_PAGE, BARE, DECISION, ID_DIGITS, id_of
 from webui.rest.proof import PRESENT
 
@@ -307,13 +307,6 @@ async def test_without_an_authorizer_the_setting_is_named(http: Browserless, bro
         problem = await answer.get_json()
         assert (answer.status_code, problem["code"]) == (409, "SECURITY_DISABLED")
         assert "authorizer.class.name" in problem["detail"]
-
-
-async def test_a_gateway_does_not_know_who_may(http: Browserless, broker: FakeBroker) -> None:
-    broker.upstream_row = upstream()
-    answer = await http.get(f"{PATH}:resolve?{urlencode(ASKED)}")
-    problem = await answer.get_json()
-    assert (answer.status_code, problem["type"]) == (404, "urn:weir:problem:not-served")
 
 
 @pytest.mark.parametrize("name", ["0" * ID_DIGITS, "0", "x" * 1_024, quote("../tokens", safe="")])
