@@ -14,11 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from setuptools import build_meta
-from setuptools.build_meta import build_editable, build_sdist
-
-__all__ = ["build_editable", "build_sdist", "build_wheel"]
-
 PACKAGES: Final = ("broker", "webui", "templates", "pipeline")
 COPIED: Final = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
 NOT_INSTALLED: Final = shutil.ignore_patterns("__pycache__", "*.so", "jars")
@@ -33,11 +28,31 @@ def build_wheel(
     wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
 ) -> str:
     """Build a wheel, compiled if WEIR_COMPILED=1, and return its name. (PEP 517)"""
+    from setuptools import build_meta  # replaces distutils, which only a build may do
+
     wheel_directory = os.path.abspath(wheel_directory)
     with TemporaryDirectory() as copy:
         place(Path.cwd(), Path(copy))
         with chdir(copy):
             name: str = build_meta.build_wheel(wheel_directory, config_settings)
+    return name
+
+
+def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
+    """Build a source distribution and return its name. (PEP 517)"""
+    from setuptools import build_meta
+
+    name: str = build_meta.build_sdist(sdist_directory, config_settings)
+    return name
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
+) -> str:
+    """Build a wheel that leads to this checkout, and return its name. (PEP 660)"""
+    from setuptools import build_meta
+
+    name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
     return name
 
 
