@@ -91,6 +91,7 @@ async def test_what_a_throttled_client_has_sent_is_answered(tmp_path: Path, mock
         await begin(gateway)
         await jump(mock_clock, THROTTLE_S - 0.001)
         assert len(gateway.channels()) == 1 and end_of(broker) == 1
+        gateway.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", 1_000_000)
         await jump(mock_clock, 0.001)
         for _ in range(2):
             await client.receive(0, PRODUCE_VERSION)
@@ -169,8 +170,8 @@ async def test_a_request_of_which_a_part_of_its_tls_record_has_arrived(
             if after_s < HALF_S:
                 await held.stream.send_all(held.kept[50:])
                 await client.receive(0, PRODUCE_VERSION)
-            assert await held.stream.receive_some(1 << 16)  # close_notify
-            assert await held.stream.receive_some(1) == b""
+            while await held.stream.receive_some(1 << 16):  # close_notify, unless it came with the response
+                pass
         await finished(gateway)
         assert end_of(broker) == (2 if after_s < HALF_S else 1)
 
