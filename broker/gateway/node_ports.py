@@ -161,9 +161,29 @@ class NodePorts:
         self.update()
 
     def lead_away(self, elsewhere: Elsewhere) -> None:
-        """Advertise the addresses that `elsewhere` returns; call `update` when they change."""
+        """Advertise the addresses that `elsewhere` returns; call `update` when they change. Open no port
+        again, and close those whose nodes have no other address there.
+
+        Clients that know an old address come back to it: some ask no one else for the new one.
+        """
         self._elsewhere = elsewhere
         self.update()
+
+    @property
+    def lead_somewhere(self) -> bool:
+        """Whether a port stays open after `lead_away`."""
+        return any(self._stays(*key) for key in self._ports)
+
+    def _stays(self, listener: str, node_id: int) -> bool:
+        """Return whether the port of a node may be open."""
+        if self._are_closed or self._elsewhere is None:
+            return not self._are_closed
+        address = self._elsewhere(listener, node_id)
+        return (
+            (listener, node_id) in self._ports
+            and address is not None
+            and address != self.planned(listener, node_id)
+        )
 
     def update(self) -> None:
         """Open and close ports after a change of the nodes or of the listeners."""
@@ -187,9 +207,11 @@ class NodePorts:
         wanted: dict[tuple[str, int], tuple[Listener, int]] = {}
         for listener in self._server.listeners:
             port_range = range_of(self._config, listener.name)
-            if port_range is None or listener.ending or self._are_closed:
+            if port_range is None or listener.ending:
                 continue
             for node_id in self._nodes():
+                if not self._stays(listener.name, node_id):
+                    continue
                 port = port_range.port_of(node_id)
                 if port is None:
                     self._refuse(listener.name, node_id, port_range)

@@ -140,8 +140,9 @@ class GatewayResponder(Responder):
 
     def close_answered(self, channel: Channel) -> None:
         """In a drain, close a connection whose forwarded requests have been sent whole and answered, and from
-        which nothing more has arrived: a producer without retries would lose it. Once it reads no more
-        requests, what has arrived is dropped; once `polls_end`, Fetches without records need no answer.
+        which nothing more has arrived: a producer without retries would lose it. So a throttled one waits for
+        the end of its throttle if it has sent more. Once it reads no more requests, what has arrived is
+        dropped; once `polls_end`, Fetches without records need no answer.
         """
         assert isinstance(channel, GatewayChannel)
         if channel.fd < 0 or (self.drained is None and not channel.flags & DRAINING):
@@ -151,7 +152,7 @@ class GatewayResponder(Responder):
         channel.set_flag(DRAINING)
         if channel.flags & BLOCKED:
             return
-        drops = self.polls_end or channel.flags & (LAST | THROTTLED) or channel.is_logging_in
+        drops = self.polls_end or channel.flags & LAST or channel.is_logging_in
         if not drops and bytes_waiting(channel):
             return
         if not channel.requests_in_flight or (self.polls_end and channel.only_polls):
@@ -165,10 +166,11 @@ class GatewayResponder(Responder):
 
     def read_no_more(self, channel: GatewayChannel) -> bool:
         """Read no more requests of such a connection, so that it closes with its last response. Returns
-        False, and changes nothing, within a request of which a part is upstream.
+        False, and changes nothing, within a request of which a part is upstream, or while a throttle holds
+        back what it has sent.
         """
         if channel.fd >= 0:
-            if channel.client.is_within_request:
+            if channel.client.is_within_request or (channel.flags & THROTTLED and bytes_waiting(channel)):
                 return False
             channel.set_flag(LAST)
             self.close_answered(channel)

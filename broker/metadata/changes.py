@@ -97,7 +97,16 @@ KNOWN_KINDS: Final = frozenset(ChangeKind)
 ACL_IS_SET: Final = "true"
 """The value of an ACL that exists."""
 
-NOTES: Final = frozenset({ChangeKind.RECORDS, ChangeKind.GROUP, ChangeKind.TRANSACTION, ChangeKind.UPSTREAM})
+NOTES: Final = frozenset(
+    {
+        ChangeKind.CONNECTION,
+        ChangeKind.GATEWAY,
+        ChangeKind.RECORDS,
+        ChangeKind.GROUP,
+        ChangeKind.TRANSACTION,
+        ChangeKind.UPSTREAM,
+    }
+)
 """Kinds of actions outside the metadata. Their rows are only for the audit trail: they have no old value, and
 nothing is kept of them in memory.
 """

@@ -272,8 +272,6 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case ChangeKind.ALERT_DESTINATION:
                 destinations = _with(image.alert_destinations, stamps, _alert_destination)
                 image = replace(image, alert_destinations=destinations)
-            case ChangeKind.CONNECTION | ChangeKind.GATEWAY:
-                pass  # for the audit trail only
             case note if note in NOTES:
                 pass
             case _:

@@ -126,7 +126,7 @@ async def run_server(
                     async with open_supervisor() as acceptors:
                         await server.socket_server.start_connection_quotas(acceptors)
                         server.socket_server.start_acceptors(acceptors, server.may_accept)
-                        server.start_ports(acceptors)
+                        server.start_ports(processors)
                         console_started = await start_console(server, console, stop, console_ends, alerting)
                         await server.socket_server.wait_started()
                         with bounded_collections(), prompt_switches():

@@ -323,6 +323,7 @@ class GatewayServer(Server):
             lambda listener: config.gateway.for_listener(listener).drain_to,
             self._other_gateways,
             config.broker.node_id,
+            lambda port: self.node_ports.node_of(port) is not None,
         )
         return Drain(
             self._id,

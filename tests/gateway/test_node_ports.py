@@ -7,6 +7,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from broker.config.listeners import Address
 from broker.controller.rows.upstream import UpstreamCondition
 from broker.gateway import node_ports
 from broker.gateway.node_ports import NodePorts
@@ -141,3 +142,31 @@ async def test_addresses_are_remembered_until_something_changes(
         ports.update()
         assert ports.version > version
         assert ports.advertised(LISTENER, 0) is not first
+
+
+async def test_in_a_drain_ports_stay_open_whose_nodes_have_another_address(tmp_path: Path) -> None:
+    async with (
+        fake_cluster(3) as cluster,
+        running_gateway(tmp_path, cluster.live[0].port, "upstream.metadata.max.age.ms=100") as gateway,
+    ):
+        ports = gateway.server.node_ports
+        with trio.fail_after(WITHIN_S):
+            for node_id in range(3):
+                await until_open(ports, node_id)
+            addresses = {0: Address("other.example", 9_092), 1: ports.planned(LISTENER, 1), 2: None}
+            ports.lead_away(lambda _listener, node_id: addresses.get(node_id))
+            assert ports.lead_somewhere
+            await until_open(ports, 2, is_open=False)
+            assert ports.is_open(LISTENER, 0) and not ports.is_open(LISTENER, 1)
+            # A node that is new has no clients that know its address here.
+            addresses[3] = Address("other.example", 9_093)
+            await cluster.add(3)
+            gateway.server.cluster.refresh()
+            while 3 not in gateway.server.cluster.nodes:  # noqa: ASYNC110 - nothing announces it
+                await trio.sleep(0.01)
+            await wait_all_tasks_blocked()
+            assert ports.is_open(LISTENER, 0) and not ports.is_open(LISTENER, 3)
+            addresses[0] = None
+            ports.update()
+            assert not ports.lead_somewhere
+            await until_open(ports, 0, is_open=False)

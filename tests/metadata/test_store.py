@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
-from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind, write_pairs
+from broker.metadata.changes import NOTES, AuditFilter, AuditRow, Change, ChangeKind, write_pairs
 from broker.metadata.sealing import Seals
 from broker.metadata.secret_key import SecretKey
 from broker.metadata.store import MetadataStore
@@ -74,6 +74,22 @@ def test_a_commit_leaves_earlier_images_alone(store: MetadataStore) -> None:
     after = store.commit([limit("1000")], EVE, 2_000)
     assert before.quotas == {} and len(after.quotas) == 1
     assert after is store.image
+
+
+@pytest.mark.parametrize("kind", [each for each in ChangeKind if each in NOTES])
+def test_an_action_outside_the_metadata_is_only_in_the_trail(
+    kind: ChangeKind, path: Path, store: MetadataStore
+) -> None:
+    """A broker whose connections an operator's program closes would keep a value for each."""
+    before = store._state.copy()
+    for at_ms in (2_000, 3_000):
+        store.commit([Change(kind, "10.0.0.9", "closed", "app")], EVE, at_ms)
+    assert store._state == before
+    assert [(row.old, row.new) for row in store.history(AuditFilter(kind=kind))] == [(None, "app")] * 2
+    store.close()
+    again = MetadataStore.open(path, 4_000)
+    assert (kind.value, "10.0.0.9") not in again._state
+    again.close()
 
 
 def test_the_trail_has_actor_time_address_and_both_values(store: MetadataStore) -> None:

@@ -1,6 +1,10 @@
 """A gateway that leaves: its ports close, its answers name the other gateways, and its connections end one
 after the other.
 
+The ports of nodes that have another address there stay open until the end: a client whose connection has
+ended may ask this gateway once more, and learns the new addresses. Without them a group member of franz-go
+finds no address that accepts a connection, and its application sees it join again.
+
 Built by `server.gateway`, whose tree runs it; begun by a stop, by the console and by the REST API. It ends no
 process: after a stop the server goes on with that, and otherwise the gateway stays, without clients, until it
 is stopped. Without another gateway there is nothing to wait for, and all connections end at once.
@@ -30,6 +34,12 @@ logger = logging.getLogger(__name__)
 READS_ON_MS: Final = 500
 """How long a connection whose turn has come is still read if something of it is in flight whenever it is
 answered; ours. A producer without retries would lose what it has sent.
+"""
+
+COMES_BACK_MS: Final = 5_000
+PART_OF_TIMEOUT: Final = 4
+"""How long the ports of nodes stay open after the last turn, and which part of the timeout at most; ours.
+Clients connect again within a second and ask for metadata; franz-go five seconds after the answer before.
 """
 
 LOOKS_EVERY_S: Final = 1.0
@@ -112,7 +122,6 @@ class Drain:
         await self._begun.wait()
         server = self._server
         server.close_ports()
-        self._node_ports.close()
         await self._find()
         if self._elsewhere.is_known:
             self._node_ports.lead_away(self._elsewhere.address)
@@ -126,6 +135,7 @@ class Drain:
             finally:
                 server.observers.remove(self)
                 self._pacing = None
+        self._node_ports.close()
         await self._finish()
         for channel in list(server.channels()):
             assert isinstance(channel.responder, GatewayResponder)
@@ -166,23 +176,27 @@ class Drain:
                 scope.cancel()
 
     async def _end_in_turn(self) -> None:
-        """End each connection when its turn has come. Returns when none is left."""
+        """End each connection when its turn has come. Returns when none is left and no client comes back."""
         ordered = sorted(self._server.channels(), key=lambda each: each.last_active_ms)
         channels = [each for each in ordered if isinstance(each, GatewayChannel)]
         # From now on, and not from the beginning: the search for the other gateways may have taken seconds,
         # whose turns would come all at once.
-        found_ms = self._clock.ms()
+        now_ms = self._clock.ms()
+        left_ms = max(self._begun_ms + self._timeout_ms - now_ms, 0)
+        stays_ms = min(COMES_BACK_MS, left_ms // PART_OF_TIMEOUT) if self._node_ports.lead_somewhere else 0
         pacing = self._pacing = Pacing(
             channels,
-            found_ms,
-            max(self._begun_ms + self._timeout_ms - found_ms, 0),
+            now_ms,
+            left_ms - stays_ms,
+            stays_ms,
             is_idle=_is_idle,
             is_closed=lambda channel: channel.fd < 0,
         )
         ending: deque[tuple[int, GatewayChannel]] = deque()
-        while self._left:
-            now_ms = self._clock.ms()
+        stays_until_ms = now_ms
+        while True:
             for channel in pacing.take(now_ms):
+                stays_until_ms = now_ms + stays_ms
                 _responder(channel).end_between_requests(channel)
                 if channel.fd >= 0:
                     ending.append((now_ms + READS_ON_MS, channel))
@@ -190,14 +204,18 @@ class Drain:
                 _, channel = ending.popleft()
                 if not _responder(channel).read_no_more(channel):
                     ending.append((now_ms + READS_ON_MS, channel))
-            await self._wait(pacing.next_ms(), ending[0][0] if ending else None)
+            if self._left:
+                await self._wait(pacing.next_ms(), ending[0][0] if ending else None)
+            elif now_ms < stays_until_ms:
+                await self._wait(stays_until_ms)
+            else:
+                return
+            now_ms = self._clock.ms()
 
     async def _wait(self, *times_ms: int | None) -> None:
-        """Wait until the first of these times, or until no connection is left."""
+        """Wait until the first of these times, until a connection comes, or until none is left."""
         due_ms = min((each for each in times_ms if each is not None), default=None)
         self._changed = trio.Event()
-        if not self._left:
-            return
         if due_ms is None:
             await self._changed.wait()
             return
@@ -207,12 +225,14 @@ class Drain:
     # The observer of connections, while they end in turn
 
     def opened(self, channel: Channel) -> None:
-        """Give a turn to a connection that was accepted before the ports closed."""
+        """Give a turn to a connection of a client that comes back."""
         if self._pacing is not None and isinstance(channel, GatewayChannel):
             self._pacing.add(channel)
             self._changed.set()
 
     def closed(self, channel: Channel, reason: str) -> None:
+        if self._pacing is not None and isinstance(channel, GatewayChannel):
+            self._pacing.remove(channel)
         if not self._left:
             self._changed.set()
 

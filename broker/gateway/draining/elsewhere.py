@@ -29,7 +29,8 @@ A gateway that thousands of clients connect to may not have a place in its backl
 class Elsewhere:
     """`configured` returns gateway.drain.to of a listener, `others` the last summaries of the other gateways
     that are there, in any order. `offset` differs between gateways, so that two that drain prefer different
-    ones.
+    ones. `is_own` says whether a port of this machine is one of this gateway, which accepts connections while
+    it drains.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class Elsewhere:
         configured: Callable[[str], Sequence[NodeAddresses]],
         others: Callable[[], Iterable[Summary]],
         offset: int,
+        is_own: Callable[[int], bool],
     ) -> None:
+        self._is_own = is_own
         self._configured = configured
         self._others = others
         self._offset = offset
@@ -78,16 +81,19 @@ class Elsewhere:
         return None
 
     def _of_others(self, own: ListenerNodes) -> tuple[NodeAddresses, ...]:
-        """Return the addresses at gateways that have the same listener, in the same order at each call."""
+        """Return the addresses at gateways that have the same listener, in the same order at each call.
+
+        Those of this gateway come with no others. Processes of one gateway have the same, and drain together,
+        which their next summaries say. A balancer in front of all gateways is at the only one that they have.
+        """
         live = sorted((each for each in self._others() if not each.draining), key=lambda each: each.gateway)
-        return tuple(
-            dict.fromkeys(
-                nodes.addresses
-                for each in live
-                for nodes in each.nodes
-                if (nodes.listener, nodes.protocol) == (own.listener, own.protocol)
-            )
+        found = dict.fromkeys(
+            nodes.addresses
+            for each in live
+            for nodes in each.nodes
+            if (nodes.listener, nodes.protocol) == (own.listener, own.protocol)
         )
+        return tuple(each for each in found if each != own.addresses) or tuple(found)
 
     async def _accepting(
         self, own: ListenerNodes, addresses: Sequence[NodeAddresses], node_ids: Sequence[int]
@@ -102,11 +108,12 @@ class Elsewhere:
                 return
             with trio.move_on_after(ANSWERS_WITHIN_S) as waited:
                 try:
-                    stream = await trio.open_tcp_stream(address.host, address.port)
+                    async with await trio.open_tcp_stream(address.host, address.port) as stream:
+                        if self._leads_here(stream):
+                            return
                 except (OSError, UnicodeError):  # the latter for what cannot be a host's name
                     return
                 accepting.add(each)
-                await trio.aclose_forcefully(stream)
             key = own.listener, each
             self._silent[key] = self._silent[key] + 1 if waited.cancelled_caught else 0
             if each in before and self._silent[key] < SILENT:
@@ -116,3 +123,8 @@ class Elsewhere:
             for each in addresses:
                 nursery.start_soon(ask, each)
         return tuple(each for each in addresses if each in accepting)
+
+    def _leads_here(self, stream: trio.SocketStream) -> bool:
+        """Return whether a connection is one to this gateway."""
+        host, port = stream.socket.getpeername()[:2]
+        return bool(host == stream.socket.getsockname()[0]) and self._is_own(port)

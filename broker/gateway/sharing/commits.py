@@ -62,8 +62,6 @@ SHARED: Final = frozenset(
         ChangeKind.BROKER_CONFIG,
         ChangeKind.CLIENT_METRICS,
         ChangeKind.USER_SCRAM,
-        ChangeKind.CONNECTION,
-        ChangeKind.GATEWAY,
         ChangeKind.ADMIN_TOKEN,
         ChangeKind.ALERT_RULE,
         *NOTES,
@@ -222,7 +220,7 @@ def _check(change: Change) -> None:
         _number(json.loads(_bounded(new, MAX_SECRET))["iterations"])
         if key not in MECHANISMS:
             raise UnreadableCommit("no SCRAM mechanism")
-    if kind not in (ChangeKind.CONNECTION, ChangeKind.GATEWAY):
+    if kind not in NOTES:
         project(Image(), {(kind.value, entity): {key: Stamp(new, 1, 0, "")}}, [(kind.value, entity)], 1)
 
 

@@ -308,13 +308,15 @@ class Channel:
 
 def bytes_waiting(channel: Channel) -> int:
     """Return the number of the peer's bytes in the kernel, plus 1 if bytes were read that belong to no
-    request yet. Grows only while the channel is muted.
+    request yet, be it a part of a TLS record. Grows only while the channel is muted.
     """
     try:
         found = ioctl(channel.fd, FIONREAD, bytes(4))
     except OSError:
         found = bytes(4)
-    return int.from_bytes(found, byteorder) + channel.receive.has_buffered
+    sock = channel.sock
+    is_held = channel.receive.has_buffered or (isinstance(sock, TlsSocket) and sock.is_within_record)
+    return int.from_bytes(found, byteorder) + is_held
 
 
 def has_arrivals(channel: Channel) -> bool:

@@ -43,7 +43,8 @@ class TlsError(OSError):
 
 class TlsSocket:
     """`has_buffered`: bytes of the peer have left the kernel that `recv_into` has not returned, so epoll does
-    not report them. `is_blocked`: ciphertext waits for the kernel to take it. `meter` is called with the
+    not report them. `is_within_record`: a part of a record has left it, and the rest has not arrived; or it
+    was one without data. `is_blocked`: ciphertext waits for the kernel to take it. `meter` is called with the
     number of ciphertext bytes received, until it returns False. A client's side (`server_side=False`) names
     the server that it wants, and checks the certificate as its context says.
     """
@@ -58,6 +59,7 @@ class TlsSocket:
         "_tls",
         "_unsent",
         "has_buffered",
+        "is_within_record",
     )
 
     def __init__(
@@ -78,7 +80,7 @@ class TlsSocket:
         )
         self._unsent = memoryview(b"")
         self._owed = 0
-        self.has_buffered = False
+        self.has_buffered = self.is_within_record = False
         self._meter = meter
 
     @property
@@ -120,10 +122,13 @@ class TlsSocket:
                     n: int = tls.read(size - filled, view[filled:])  # type: ignore[assignment]
                 except ssl.SSLWantReadError:
                     if filled:
+                        self.is_within_record = True
                         break
+                    self.is_within_record |= self.has_buffered
                     self._send_unsolicited()
                     self.has_buffered = False
                     self._fill()
+                    self.is_within_record = True
                     continue
                 except ssl.SSLZeroReturnError:
                     n = 0
@@ -132,6 +137,7 @@ class TlsSocket:
                         self.flush()
                     raise TlsError(f"TLS failed: {_reason(error)}") from error
                 filled += n
+                self.is_within_record = False
                 if not n:
                     self.has_buffered = filled > 0  # return the data first, then the end of the stream
                     return filled

@@ -25,6 +25,10 @@ from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.wire import connect_tls
 
 TIMEOUT_S: Final = 8.0
+TURNS_S: Final = 6.0
+"""The timeout less the quarter of it in which clients still come back."""
+
+STAYS_S: Final = 2.0
 LARGE: Final = 900_000
 
 
@@ -67,6 +71,10 @@ async def begin(gateway: RunningGateway) -> None:
 
 
 async def finished(gateway: RunningGateway) -> None:
+    """Let time pass until the drain is over."""
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, MockClock)
+    clock.autojump_threshold = 0.02
     with trio.fail_after(WITHIN_S):
         await gateway.server.leaving.finished.wait()
 
@@ -85,13 +93,13 @@ async def test_idle_connections_end_evenly_over_the_timeout(tmp_path: Path, mock
         await begin(gateway)
         left = [len(gateway.channels())]
         for _ in range(3):
-            await jump(mock_clock, 1.999)
+            await jump(mock_clock, TURNS_S / 4 - 0.001)
             left.append(len(gateway.channels()))
             await jump(mock_clock, 0.001)
             left.append(len(gateway.channels()))
         await finished(gateway)
         assert left == [3, 3, 2, 2, 1, 1, 0]
-        assert trio.current_time() - began == pytest.approx(6)
+        assert trio.current_time() - began == pytest.approx(TURNS_S * 3 / 4 + STAYS_S)
         assert gateway.server.leaving.row().state is DrainState.DRAINED
 
 
@@ -117,7 +125,7 @@ async def test_a_search_for_the_other_gateways_takes_no_turn(
         await until(lambda: bool(leaving.row().to))
         left = [len(gateway.channels())]
         for _ in range(3):
-            await jump(mock_clock, 0.999)
+            await jump(mock_clock, 0.749)
             left.append(len(gateway.channels()))
             await jump(mock_clock, 0.001)
             left.append(len(gateway.channels()))
@@ -136,7 +144,7 @@ async def test_the_connection_that_was_idle_longest_ends_first(tmp_path: Path, m
         await begin(gateway)
         await ends(second)
         assert len(gateway.channels()) == 2
-        await jump(mock_clock, TIMEOUT_S / 3 + 0.001)
+        await jump(mock_clock, TURNS_S / 3 + 0.001)
         await ends(first)
         assert len(gateway.channels()) == 1
 
@@ -302,16 +310,63 @@ async def test_answers_name_the_other_gateway_from_the_beginning_on(
         await produce(moved, batch_of(b"x"))
 
 
-async def test_ports_close_and_readiness_ends_at_the_beginning(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_listeners_close_and_readiness_ends_at_the_beginning(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
     async with two_gateways(tmp_path) as (_, gateway, _):
-        (node,) = gateway.server.cluster.nodes
-        await gateway.connect(port=gateway.first_port + node)
+        await gateway.connect()
         assert gateway.server.is_ready
         await begin(gateway)
         assert not gateway.server.is_ready
-        for port in (gateway.port, gateway.first_port + node):
-            with pytest.raises(OSError):
-                await gateway.connect(port=port)
+        with pytest.raises(OSError):
+            await gateway.connect()
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_a_client_that_comes_back_to_a_node_learns_its_new_address(
+    tmp_path: Path, mock_clock: MockClock, is_stopped: bool
+) -> None:
+    """franz-go asks no other address for its group's coordinator as long as it knows only old ones."""
+    async with two_gateways(tmp_path) as (_, gateway, other):
+        (node,) = gateway.server.cluster.nodes
+        port = gateway.first_port + node
+        first, second = [await gateway.connect(port=port) for _ in range(2)]
+        for client in (first, second):
+            await produce(client, batch_of(b"x"))
+            await jump(mock_clock, 0.1)
+        if is_stopped:
+            gateway.stop.set()
+        await begin(gateway)
+        await ends(first)
+        back = await gateway.connect(port=port)
+        found = await back.ask(FindCoordinatorRequest(coordinator_keys=["group"]), 4)
+        assert [each.port for each in found.coordinators] == [other.first_port + node]
+        await jump(mock_clock, TURNS_S / 2)
+        await ends(second)
+        await jump(mock_clock, TURNS_S / 2 - 0.001)
+        assert len(gateway.channels()) == 1
+        await jump(mock_clock, 0.001)
+        await ends(back)
+        await jump(mock_clock, STAYS_S - 0.001)
+        assert not gateway.server.leaving.finished.is_set()
+        await trio.aclose_forcefully((await gateway.connect(port=port)).stream)
+        await jump(mock_clock, 0.001)
+        await finished(gateway)
+        with pytest.raises(OSError):
+            await gateway.connect(port=port)
+
+
+async def test_after_the_last_turn_a_drain_waits_for_clients_that_come_back(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with two_gateways(tmp_path, "gateway.drain.timeout.ms=60000") as (_, gateway, _):
+        await produce(await gateway.connect(), batch_of(b"x"))
+        await begin(gateway)
+        assert not gateway.channels()
+        await jump(mock_clock, 4.999)
+        assert not gateway.server.leaving.finished.is_set()
+        await jump(mock_clock, 0.001)
+        assert gateway.server.leaving.finished.is_set()
 
 
 async def test_a_second_request_changes_nothing(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -325,7 +380,6 @@ async def test_a_second_request_changes_nothing(tmp_path: Path, mock_clock: Mock
         assert gateway.server.leaving.row() == row
         assert row.state is DrainState.DRAINING and (row.connections, row.at_first) == (1, 2)
         assert row.since_at_ms is not None and row.ends_at_ms == row.since_at_ms + TIMEOUT_S * 1000
-        await jump(mock_clock, TIMEOUT_S / 2 - 1)
         await finished(gateway)
 
 
@@ -337,11 +391,12 @@ async def test_a_stop_within_a_drain_goes_on_with_it(tmp_path: Path, mock_clock:
         await begin(gateway)
         await jump(mock_clock, 1)
         gateway.stop.set()
-        await jump(mock_clock, TIMEOUT_S / 2 - 1.001)
+        await jump(mock_clock, TURNS_S / 2 - 1)
+        await jump(mock_clock, STAYS_S - 0.001)
         assert not gateway.started.stopped.is_set()
         await jump(mock_clock, 0.001)
         await gateway.started.stopped.wait()
-        assert trio.current_time() - began == pytest.approx(TIMEOUT_S / 2)
+        assert trio.current_time() - began == pytest.approx(TURNS_S / 2 + STAYS_S)
 
 
 async def test_a_drained_gateway_stays_until_it_is_stopped(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -373,8 +428,9 @@ async def test_a_stop_moves_clients_too(tmp_path: Path, mock_clock: MockClock) -
         await ends(idle)
         metadata = await client.ask(MetadataRequest([], False), 9)
         assert [each.port for each in metadata.brokers] == [other.first_port + 1]
-        await jump(mock_clock, TIMEOUT_S / 2)
+        await jump(mock_clock, TURNS_S / 2)
         await ends(client)
+        await finished(gateway)
         await gateway.started.stopped.wait()
 
 

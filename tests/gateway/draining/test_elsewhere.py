@@ -25,9 +25,12 @@ def summary(
 
 
 def elsewhere(
-    others: Iterable[Summary] = (), configured: Sequence[NodeAddresses] = (), offset: int = 0
+    others: Iterable[Summary] = (),
+    configured: Sequence[NodeAddresses] = (),
+    offset: int = 0,
+    own_ports: Sequence[int] = (),
 ) -> Elsewhere:
-    return Elsewhere(lambda _listener: configured, lambda: others, offset)
+    return Elsewhere(lambda _listener: configured, lambda: others, offset, lambda port: port in own_ports)
 
 
 async def hosts(found: Elsewhere, nodes: Sequence[int] = (0, 1, 2)) -> list[str | None]:
@@ -74,6 +77,13 @@ async def test_gateways_with_the_same_address_count_once() -> None:
     assert found.addresses == ("all:2000-2002",)
 
 
+async def test_the_own_addresses_come_with_no_others() -> None:
+    """Processes of one gateway have the same ones, and drain together, known a second later."""
+    sibling = Summary("a", "", TRAFFIC, nodes=(OWN,))
+    assert await hosts(elsewhere([sibling, summary("b", "b")])) == ["b", "b", "b"]
+    assert await hosts(elsewhere([sibling])) == ["own.example"] * 3
+
+
 async def test_a_node_goes_where_the_range_is_long_enough_for_it() -> None:
     long = NodeAddresses("long", 3_000, 3_009)
     others = [
@@ -116,6 +126,21 @@ async def test_configured_addresses_come_first_if_something_accepts_there() -> N
     assert not found.is_known
 
 
+async def test_an_own_port_that_accepts_connections_is_not_elsewhere() -> None:
+    """A port of a node stays open in a drain, and `gateway.drain.to` may have all gateways."""
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, _nothing, [listener])
+        port = listener.socket.getsockname()[1]
+        configured = [NodeAddresses("localhost", port, port)]
+        for own_ports, is_known in (([port], False), ([port + 1], True)):
+            found = elsewhere(configured=configured, own_ports=own_ports)
+            for _ in range(2):
+                await found.look([OWN], [0])
+                assert found.is_known is is_known
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_configured_range_that_is_too_short_for_every_node_is_not_known() -> None:
     found = elsewhere(configured=[NodeAddresses("127.0.0.1", 3_000, 3_001)])
     await found.look([OWN], [2, 3])
@@ -134,6 +159,7 @@ async def test_an_address_that_was_there_is_given_up_after_three_looks_without_a
         return memory_stream_pair()[0]
 
     monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    monkeypatch.setattr(Elsewhere, "_leads_here", lambda *_: False)
     found = elsewhere(configured=[NodeAddresses("b", 2_000, 2_002)])
     looks = []
     for answer in (False, True, False, False, True, False, False, False, False):
@@ -152,6 +178,7 @@ async def test_an_address_has_time_for_a_packet_that_is_lost(
         return memory_stream_pair()[0]
 
     monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    monkeypatch.setattr(Elsewhere, "_leads_here", lambda *_: False)
     found = elsewhere(configured=[NodeAddresses("b", 2_000, 2_002)])
     await found.look([OWN], [1])
     assert found.is_known is is_known

@@ -9,6 +9,7 @@ from broker.gateway.draining.pacing import LOOKED_AT, Pacing
 
 TIMEOUT_MS: Final = 60_000
 BEGUN_MS: Final = 1_000
+LATER_MS: Final = 4_000
 
 
 @dataclass(eq=False)
@@ -27,6 +28,7 @@ def pacing(of: list[Connection], timeout_ms: int = TIMEOUT_MS) -> Pacing[Connect
         of,
         BEGUN_MS,
         timeout_ms,
+        LATER_MS,
         is_idle=lambda each: each.is_idle,
         is_closed=lambda each: each.is_closed,
     )
@@ -154,9 +156,50 @@ def test_if_all_have_closed_by_themselves_nothing_is_due() -> None:
     assert found.next_ms() is None
 
 
-def test_a_connection_that_comes_later_has_a_turn() -> None:
-    found = pacing(connections(1))
+def test_a_connection_that_comes_later_ends_after_the_others() -> None:
+    found = pacing(connections(2))
     assert numbers(found.take(BEGUN_MS)) == [0]
     found.add(Connection(7))
     assert found.next_ms() == BEGUN_MS + 30_000
-    assert numbers(found.take(BEGUN_MS + 30_000)) == [7]
+    assert numbers(found.take(BEGUN_MS + 30_000)) == [1]
+    assert found.next_ms() == BEGUN_MS + TIMEOUT_MS
+    assert found.take(BEGUN_MS + TIMEOUT_MS - 1) == []
+    assert numbers(found.take(BEGUN_MS + TIMEOUT_MS)) == [7]
+    assert found.next_ms() is None
+
+
+def test_those_that_come_later_end_evenly() -> None:
+    """However often clients come back that have nowhere else to go, the others keep their turns."""
+    found = pacing(connections(2))
+    for number in range(10, 14):
+        found.add(Connection(number))
+    assert numbers(found.take(BEGUN_MS + 30_000)) == [0, 1]
+    later_ms = BEGUN_MS + TIMEOUT_MS
+    for at_ms, number in zip(range(later_ms, later_ms + LATER_MS, 1_000), range(10, 14), strict=True):
+        assert found.next_ms() == at_ms
+        assert found.take(at_ms - 1) == []
+        assert numbers(found.take(at_ms)) == [number]
+    found.add(Connection(20))
+    found.add(Connection(21))
+    assert found.next_ms() == later_ms + LATER_MS
+    assert found.take(later_ms + LATER_MS - 1) == []
+    assert numbers(found.take(later_ms + LATER_MS)) == [20, 21]
+
+
+def test_one_that_comes_later_and_closes_is_forgotten() -> None:
+    """A balancer may look whether the port of a node is open, as often as it likes."""
+    found = pacing(connections(1))
+    later = Connection(7, is_closed=True)
+    found.add(later)
+    found.remove(later)
+    assert numbers(found.take(BEGUN_MS)) == [0]
+    found.remove(later)
+    assert found.next_ms() is None
+
+
+def test_a_pause_over_the_end_of_the_timeout_delays_no_turn() -> None:
+    found = pacing(connections(2))
+    for number in (10, 11):
+        found.add(Connection(number))
+    assert numbers(found.take(BEGUN_MS + TIMEOUT_MS + LATER_MS // 2)) == [0, 1, 10, 11]
+    assert found.next_ms() is None

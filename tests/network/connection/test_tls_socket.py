@@ -3,6 +3,7 @@ part, and error messages.
 """
 
 import contextlib
+import itertools
 import os
 import random
 import socket
@@ -18,7 +19,7 @@ from broker.network.connection.send import Part, Send
 from broker.network.connection.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsReceive, TlsSocket
 from tests.network.connection.test_send import Region
 from tests.support.hostile import framed
-from tests.support.tls_peer import connected, facing, fill_kernel
+from tests.support.tls_peer import Peer, connected, facing, fill_kernel, pair
 
 
 def new_receive(tls: TlsSocket, limit: int = 1 << 24) -> TlsReceive:
@@ -83,6 +84,42 @@ def test_records_of_one_byte_give_the_same_frames() -> None:
             peer.tls.write(bytes([byte]))
         peer.push()
         assert frames_of(new_receive(tls), tls) == [b"slowly"]
+
+
+def test_a_part_of_a_record_is_known_until_its_last_byte() -> None:
+    with connected() as (tls, peer):
+        receive = new_receive(tls)
+        assert not tls.is_within_record
+        records = [_record(peer, body) for body in (b"", b"x" * 100, b"tail")]
+        data, ends = b"".join(records), set(itertools.accumulate(map(len, records)))
+        for at in range(len(data)):
+            peer.sock.send(data[at : at + 1])
+            frames_of(receive, tls)
+            assert tls.is_within_record is (at + 1 not in ends)
+        peer.sock.send(_record(peer, b"whole") + _record(peer, b"cut")[:-1])
+        assert frames_of(receive, tls) == [b"whole"]
+        assert tls.is_within_record and not receive.has_buffered
+
+
+def test_a_part_of_a_record_behind_the_handshake_is_known() -> None:
+    with pair() as (tls, peer):
+        while not peer.step():
+            tls.handshake()
+        peer.tls.write(framed(b"early"))
+        data = peer.outgoing.read()
+        peer.sock.send(data[:-1])
+        assert tls.handshake()
+        receive = new_receive(tls)
+        assert frames_of(receive, tls) == []
+        assert tls.is_within_record
+        peer.sock.send(data[-1:])
+        assert frames_of(receive, tls) == [b"early"]
+        assert not tls.is_within_record
+
+
+def _record(peer: Peer, body: bytes) -> bytes:
+    peer.tls.write(framed(body))
+    return peer.outgoing.read()
 
 
 def test_many_frames_in_one_record_are_all_found_without_the_kernel_telling() -> None:
