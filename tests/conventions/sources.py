@@ -10,6 +10,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PYTHON_ROOTS: Final = (
+    "weir",
     "broker",
     "webui",
     "templates",

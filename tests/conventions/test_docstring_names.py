@@ -30,9 +30,10 @@ OTHER_NAMES: Final = frozenset(
         *("metrics.num.samples", "metrics.sample.window.ms", "share.auto.offset.reset", "security.protocol"),
         *("server.properties", "common.network", "http.request", "gold.usage_per_minute"),
         *("connectionQuotas", "memoryPool", "consistent", "erroneous", "errorReadingData", "bounded_N_ms"),
+        *("weir.telemetry_receivers", "weir.test"),
     )
 )
-"""Names of Kafka, of other libraries and of tables that look like ours."""
+"""Names of Kafka, of other libraries, of tables, a group and a host that look like ours."""
 
 
 @cache
