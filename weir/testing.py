@@ -50,7 +50,6 @@ OUR_DEFAULTS: Final = {
 FREE_PORT: Final = re.compile(r"([^,/\s]*):0(?=\s*(?:,|$))")
 GREETING: Final = re.compile(r"^Kafka: +([^,\s]+).*^REST: +(http\S+)api/v1/\n", re.DOTALL | re.MULTILINE)
 IGNORED: Final = re.compile(r"unknown key .*; it is ignored.*")
-OTHER_SECRETS: Final = ("WEIR_ADMIN_TOKEN_FILE", "WEIR_CLUSTER_KEYS", "WEIR_CLUSTER_KEYS_FILE")
 
 _T = TypeVar("_T")
 
@@ -312,7 +311,7 @@ class Broker:
     def _start(self) -> None:
         """Return when the broker serves clients. Leaves no process behind if it raises BrokerError."""
         assert self._folder is not None
-        environ = {key: value for key, value in os.environ.items() if key not in OTHER_SECRETS}
+        environ = {key: value for key, value in os.environ.items() if not key.startswith("WEIR_")}
         before = self.log_file.stat().st_size
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - this Python, without a shell
