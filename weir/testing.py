@@ -121,7 +121,7 @@ class Broker:
         """Start the broker. Raises BrokerError with what it wrote to stderr."""
         with self._lock:
             self._folder = Path(tempfile.mkdtemp(prefix="weir-test-"))
-            self._log_file = self._folder / "broker.log"
+            self._log_file = self._folder / "stderr.log"
             self._log_file.touch()
             try:
                 self._settings = {"log.dirs": str(self._folder / "data"), **OUR_DEFAULTS}
