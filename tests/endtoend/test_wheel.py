@@ -40,6 +40,8 @@ NEWER_S: Final = 1_700_000_000
 
 PIP: Final = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
+NOT_DISTRIBUTED: Final = {"tests/test_of_weir.py": "", "pipeline/jars/s3/of_maven.jar": ""}
+
 OF_THE_USER: Final = {
     **{f"{name}/__init__.py": f"OWNER = 'the user of {name}'\n" for name in PACKAGES},
     "broker/start.py": "raise ImportError('Weir imported what is the user`s')\n",
@@ -71,6 +73,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a source distribution and the wheel that is built of it."""
     folder = tmp_path_factory.mktemp("archives")
     source = copied_to(tmp_path_factory.mktemp("source"))
+    written(source, NOT_DISTRIBUTED)
     make = f"from setuptools.build_meta import build_sdist; build_sdist({str(folder)!r})"
     _run(sys.executable, "-c", make, cwd=source)
     wheel_to = ("wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(folder))
@@ -132,8 +135,10 @@ def packaged() -> set[str]:
 
 def test_a_source_distribution_has_the_sources_as_in_a_checkout(archives: Path) -> None:
     with tarfile.open(archives / f"{NAME}.tar.gz") as distribution:
-        names = {name.partition("/")[2] for name in distribution.getnames()}
-    assert (packaged() | set(ROOT_FILES)) - names == set()
+        names = {member.name.partition("/")[2] for member in distribution if member.isfile()}
+    of_setuptools = {"MANIFEST.in", "PKG-INFO", "setup.cfg"}
+    sources = {name for name in names if not name.startswith("weir_broker.egg-info/")} - of_setuptools
+    assert sources == packaged() | set(ROOT_FILES)
 
 
 def test_a_wheel_has_one_package(wheel: Path) -> None:
@@ -279,7 +284,7 @@ def copied_to(folder: Path) -> Path:
 
 def written(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 
