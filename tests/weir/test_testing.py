@@ -77,7 +77,7 @@ def rest(broker: Broker, path: str) -> Any:
 def test_the_end_of_the_block_leaves_nothing_behind(folders: Path) -> None:
     with Broker() as broker:
         pid = broker.pid
-        assert [folder / "broker.log" for folder in folders.iterdir()] == [broker.log_file]
+        assert [folder / "stderr.log" for folder in folders.iterdir()] == [broker.log_file]
         socket.create_connection(("127.0.0.1", broker.port)).close()
     assert has_ended(pid)
     assert list(folders.iterdir()) == []
