@@ -126,7 +126,7 @@ dist: $(VENV)/runtime
 # function in a thread; ASYNC128, which does not see a task status that is handed on; ASYNC9xx, which ask for a
 # checkpoint on every path; ASYNC100, which ruff has.
 ASYNC_OFF := ASYNC9,ASYNC100,ASYNC114,ASYNC124,ASYNC128
-ASYNC_FILES = $$(grep -rlE 'async |await ' broker webui --include='*.py')
+ASYNC_FILES = $$(grep -rlE 'async |await ' broker webui weir --include='*.py')
 
 check: $(VENV)/dev
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(CHECKS)

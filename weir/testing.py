@@ -154,20 +154,20 @@ class Broker:
         try:
             await _threaded(self.__enter__)
         except BaseException:
-            await self._finish(None)
+            await self._finish(None)  # noqa: ASYNC102 - it shields itself
             raise
         return AsyncBroker(self)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._finish(error)
+        await self._finish(error)  # noqa: ASYNC102 - it shields itself
 
     async def _finish(self, error: BaseException | None) -> None:
         import anyio
 
-        # `_close` waits STOPPED_WITHIN_S at most.
-        with anyio.CancelScope(shield=True):
+        # A start in another thread may end first.
+        with anyio.move_on_after(STARTED_WITHIN_S + STOPPED_WITHIN_S, shield=True):
             await _threaded(lambda: self.__exit__(None, error, None))
 
     @property
