@@ -31,7 +31,7 @@ async def joined(harness: Harness) -> int:
     asking = await harness.put(heartbeat("m", 0, topics=["orders"]))
     harness.advance(LINGER_MS)
     reply = harness.answer(asking)
-    assert (reply.error_code, reply.member_epoch) == (0, 1)
+    assert (reply.error_code, reply.member_epoch) == (0, 2)
     return reply.member_epoch
 
 
@@ -124,4 +124,4 @@ async def test_shutdown_sends_what_waits(harness):
     asking = await harness.put(heartbeat("m", 0, topics=["orders"]))
     harness.linger.responses.complete_all(harness.clock.ms())
     harness.deliver()
-    assert harness.answer(asking).member_epoch == 1
+    assert harness.answer(asking).member_epoch == 2
