@@ -1,9 +1,12 @@
 """Clients that the gateway logs in, each as its own principal before three Kafka brokers with ACLs."""
 
+import json
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -66,13 +69,14 @@ from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.protocol.schema import Struct
 from broker.security.client_login import ClientCredentials
-from tests.support import kafka_tools
+from tests.support import kafka_tools, token_issuer
 from tests.support.broker_process import LOGIN_MODULE, within
+from tests.support.certificates import Identity, certificates
 from tests.support.gateway_process import SCRAM_LOGIN, GatewayProcess
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.machine_speed import crowding
 from tests.support.produce import batch_of, produce_request
-from tests.support.wire import WireClient, connect
+from tests.support.wire import WireClient, connect, connect_tls
 
 pytestmark = kafka_tools.pytestmark
 
@@ -107,12 +111,19 @@ def own_users(*names: str) -> str:
     return f"{LOGIN_MODULE} " + " ".join(f'user_{name}="{password(name)}"' for name in names) + ";"
 
 
+def subject(user: str) -> str:
+    """The principal of a user's certificate."""
+    return f"CN={user},OU=ops,O=Weir\\, Inc.,C=DE"
+
+
 def acl(user: str, kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
     pattern = ResourcePatternType.LITERAL if kind is ResourceType.BROKER else ResourcePatternType.PREFIXED
     return AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
 
 
 ACLS: Final = [
+    # What gateways with quota.scope=cluster need.
+    acl("weir", ResourceType.TOPIC, "__weir_", AclOperation.ALL),
     *(
         acl("alice", ResourceType.TOPIC, "matrix-", each)
         for each in (AclOperation.WRITE, AclOperation.CREATE, AclOperation.DESCRIBE_CONFIGS)
@@ -125,6 +136,18 @@ ACLS: Final = [
     acl("carol", ResourceType.TRANSACTIONAL_ID, "matrix-", AclOperation.ALL),
     acl("carol", ResourceType.BROKER, "kafka-cluster", AclOperation.ALL),
 ]
+OF_CERTIFICATES: Final = [
+    AclBinding(
+        each.restype,
+        each.name,
+        each.resource_pattern_type,
+        f"User:{subject(each.principal.removeprefix('User:'))}",
+        each.host,
+        each.operation,
+        each.permission_type,
+    )
+    for each in ACLS[1:]
+]
 
 
 @pytest.fixture(scope="module")
@@ -133,10 +156,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     with KafkaCluster(tmp_path_factory.mktemp("secured"), 3, *SETTINGS) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap()})
         login = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        for name in ("weir", *CLIENTS):
+        for name in ("weir", *CLIENTS, *map(subject, CLIENTS)):
             new = UserScramCredentialUpsertion(name, login, password(name).encode())
             admin.alter_user_scram_credentials([new])[name].result(ANSWERED_WITHIN_S)
-        for each in admin.create_acls(ACLS).values():
+        for each in admin.create_acls([*ACLS, *OF_CERTIFICATES]).values():
             each.result(ANSWERED_WITHIN_S)
         allow_tokens(cluster, *CLIENTS[:3])
         for each in admin.create_topics([NewTopic(BASE, 1, 3)]).values():
@@ -156,21 +179,30 @@ def allow_tokens(cluster: KafkaCluster, *owners: str) -> None:
 
 
 def write_map(file: Path, *names: str) -> None:
-    file.write_text(
-        "".join(f'{name}={SCRAM_LOGIN} username="{name}" password="{password(name)}";\n' for name in names)
-    )
+    def line(name: str) -> str:
+        # The name has an escape for the file, the value one for the file and one for JAAS.
+        key = name.replace("\\", r"\\").replace("=", r"\=").replace(" ", r"\ ")
+        user, secret = (each.replace("\\", r"\\\\") for each in (name, password(name)))
+        return f'{key}={SCRAM_LOGIN} username="{user}" password="{secret}";\n'
+
+    file.write_text("".join(map(line, names)))
 
 
-def gateway_of(cluster: KafkaCluster, directory: Path, mode: str) -> GatewayProcess:
+def gateway_of(
+    cluster: KafkaCluster, directory: Path, mode: str, *more: str, listener: str = "SASL_PLAINTEXT"
+) -> GatewayProcess:
     directory.mkdir(exist_ok=True)
     file = directory / "principals.properties"
-    write_map(file, *CLIENTS)
+    write_map(file, *CLIENTS, *map(subject, CLIENTS))
     return GatewayProcess(
         directory,
         cluster.bootstrap("SASL_PLAINTEXT"),
         "gateway.authentication=gateway",
         "wire.role=admin",
-        "sasl.enabled.mechanisms=PLAIN",
+        "sasl.enabled.mechanisms=PLAIN,OAUTHBEARER",
+        f"sasl.oauthbearer.jwks.endpoint.url={token_issuer.write_key_set(directory)}",
+        f"sasl.oauthbearer.expected.audience={token_issuer.AUDIENCE}",
+        f"sasl.oauthbearer.expected.issuer={token_issuer.ISSUER}",
         f"{PLAIN_KEY}={own_users(*CLIENTS)}",
         "events.topics=",
         f"gateway.upstream.principal={mode}",
@@ -178,12 +210,15 @@ def gateway_of(cluster: KafkaCluster, directory: Path, mode: str) -> GatewayProc
         "upstream.security.protocol=SASL_PLAINTEXT",
         "upstream.sasl.mechanism=SCRAM-SHA-512",
         f'upstream.sasl.jaas.config={SCRAM_LOGIN} username="weir" password="{password("weir")}";',
-        listener="SASL_PLAINTEXT",
+        *more,
+        listener=listener,
     )
 
 
 TRANSIENT: Final = {14, 15, 51}
 """A coordinator that loads or is not there yet, and a transaction that is being ended."""
+
+TOPIC_ALREADY_EXISTS: Final = 36
 
 Verdict = list[int]
 """The error codes and authorized operations of a response."""
@@ -256,20 +291,23 @@ def operations(name: str, group_at: int, transaction_at: int) -> Operations:
     }
 
 
+Opens = Callable[[int, str], Awaitable[WireClient]]
+"""Connects to a port as a user."""
+
+
 @dataclass
 class Way:
     """How users reach each node of the cluster, and how they log in there."""
 
     ports: Mapping[int, int]
-    logs_in: Callable[[WireClient, str], Awaitable[None]]
+    opens: Opens
 
     async def outcomes(self, user: str, wanted: Operations) -> dict[str, Verdict]:
         clients: dict[int, WireClient] = {}
         found: dict[str, Verdict] = {}
         for what, (node, message, version) in wanted.items():
             if node not in clients:
-                clients[node] = await connect(self.ports[node])
-                await self.logs_in(clients[node], user)
+                clients[node] = await self.opens(self.ports[node], user)
             reply = await clients[node].ask(message, version)
             while TRANSIENT & set(verdict(reply)):
                 await trio.sleep(0.1)
@@ -286,7 +324,7 @@ async def prepare(root: Mapping[int, WireClient], name: str) -> tuple[int, int]:
     """
     assignment = [CreatableReplicaAssignment(0, [1, 2, 3])]
     made = await root[1].ask(CreateTopicsRequest([CreatableTopic(name, -1, -1, assignment)]), 7)
-    assert made.topics[0].error_code == 0
+    assert made.topics[0].error_code in (0, TOPIC_ALREADY_EXISTS)  # the common one
     group_at, transaction_at = [await coordinator(root[1], name, kind) for kind in (0, 1)]
     topics = [OffsetCommitRequestTopic(ONE, partitions=[OffsetCommitRequestPartition(0, 1)])]
     await repeated(lambda: root[group_at].ask(OffsetCommitRequest(name, topics=topics), 8))
@@ -313,32 +351,123 @@ async def repeated(ask: Callable[[], Awaitable[Any]]) -> Any:
             await trio.sleep(0.1)
 
 
-async def test_acls_decide_as_after_a_direct_login(secured: KafkaCluster, tmp_path: Path) -> None:
+async def opens_by_password(port: int, user: str) -> WireClient:
+    client = await connect(port)
+    await log_in(client, user)
+    return client
+
+
+async def opens_by_scram(port: int, user: str) -> WireClient:
+    client = await connect(port)
+    await log_in_by_scram(client, user)
+    return client
+
+
+async def opens_by_certificate(port: int, user: str) -> WireClient:
+    return await connect_tls(port, certificates().client_context(identity(user)))
+
+
+@cache
+def identity(user: str) -> Identity:
+    return certificates().authority.sign(f"matrix-{user}", f"/C=DE/O=Weir, Inc./OU=ops/CN={user}")
+
+
+async def opens_by_token(port: int, user: str) -> WireClient:
+    return await opens_with(port, token_issuer.token(time.time(), sub=user))
+
+
+async def opens_by_unsigned_token(port: int, user: str) -> WireClient:
+    """At the cluster itself, which takes unsigned ones."""
+    parts = {"alg": "none"}, {"sub": user, "iat": time.time(), "exp": time.time() + 300}
+    head, claims = (urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in parts)
+    return await opens_with(port, f"{head}.{claims}.")
+
+
+async def opens_with(port: int, access_token: str) -> WireClient:
+    client = await connect(port)
+    assert (await client.ask(SaslHandshakeRequest("OAUTHBEARER"), 1)).error_code == 0
+    reply = await client.ask(SaslAuthenticateRequest(token_issuer.message(access_token)), 1)
+    assert reply.error_code == 0, reply.error_message
+    return client
+
+
+@dataclass(frozen=True)
+class Login:
+    """How clients log in at a listener of the gateway, and at one of the cluster itself."""
+
+    listener: str
+    through: Opens
+    direct: Opens
+    settings: tuple[str, ...] = ()
+    principal: Callable[[str], str] = str
+
+
+LOGINS: Final = {
+    "password": Login("SASL_PLAINTEXT", opens_by_password, opens_by_scram),
+    "token": Login("SASL_PLAINTEXT", opens_by_token, opens_by_unsigned_token),
+    "certificate": Login(
+        "SSL",
+        opens_by_certificate,
+        opens_by_certificate,
+        (
+            f"ssl.keystore.location={certificates().server.store}",
+            f"ssl.truststore.location={certificates().authority.certificate}",
+            "ssl.client.auth=required",
+        ),
+        subject,
+    ),
+}
+PROCESSES: Final = {1: (), 2: ("gateway.processes=2", "quota.scope=cluster")}
+
+
+def busy(gateway: GatewayProcess, least: int) -> set[str]:
+    """The node ids of the processes that have received so many bytes from clients."""
+    rows = gateway.ask("GET", "/api/v1/gateways")["items"]
+    return {
+        row["gateway_id"].partition("-")[0]
+        for row in rows
+        if row["traffic"] is not None and row["traffic"]["bytes_in"] >= least
+    }
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+@pytest.mark.parametrize("kind", LOGINS)
+async def test_acls_decide_as_after_a_direct_login(
+    secured: KafkaCluster, tmp_path: Path, kind: str, processes: int
+) -> None:
     """dave has no ACL, and is allowed a token for this test only."""
-    allow_tokens(secured, "dave")
+    login = LOGINS[kind]
+    allow_tokens(secured, *map(login.principal, CLIENTS))
     root = {node: await connect(port_of(each.address("PLAINTEXT"))) for node, each in secured.nodes.items()}
-    with (
-        gateway_of(secured, tmp_path / "token", "delegation-token") as by_token,
-        gateway_of(secured, tmp_path / "map", "map") as by_map,
-    ):
-        direct = {node: port_of(each.address("SASL_PLAINTEXT")) for node, each in secured.nodes.items()}
+
+    def gateway(mode: str, node_id: int) -> GatewayProcess:
+        settings = (*login.settings, *PROCESSES[processes], f"node.id={node_id}")
+        return gateway_of(secured, tmp_path / mode, mode, *settings, listener=login.listener)
+
+    with gateway("delegation-token", 10) as by_token, gateway("map", 20) as by_map:
+        direct = {node: port_of(each.address(login.listener)) for node, each in secured.nodes.items()}
         ways = {
-            "direct": Way(direct, log_in_by_scram),
+            "direct": Way(direct, login.direct),
             **{
-                mode: Way({node: port_of(each) for node, each in gateway.addresses.items()}, log_in)
+                mode: Way({node: port_of(each) for node, each in gateway.addresses.items()}, login.through)
                 for mode, gateway in (("delegation-token", by_token), ("map", by_map))
             },
         }
+        all_processes = {f"{first + number}" for first in (10, 20) for number in range(processes)}
+        if processes > 1:
+            within(20, lambda: busy(by_token, 0) == all_processes, "all processes")
         await prepare(root, ONE)
         found: dict[str, dict[str, dict[str, Verdict]]] = {}
         for way, way_of in ways.items():
             for user in CLIENTS:
-                name = f"matrix-{way}-{user}"
+                name = f"matrix-{kind}-{processes}-{way}-{user}"
                 wanted = operations(name, *await prepare(root, name))
                 found.setdefault(user, {})[way] = await way_of.outcomes(user, wanted)
         for user, by_way in found.items():
             for way, outcomes in by_way.items():
                 assert outcomes == by_way["direct"], (user, way)
+        if processes > 1:
+            within(20, lambda: busy(by_token, 1) == all_processes, "requests at all processes")
         # The matrix distinguishes the users.
         alice, bob, carol, dave = (found[user]["direct"] for user in CLIENTS)
         assert (alice["produce"], bob["produce"], dave["produce"]) == ([0], [29], [29])
