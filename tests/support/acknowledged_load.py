@@ -26,7 +26,7 @@ class AcknowledgedLoad:
 
     def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
         self.topic = topic
-        self.acknowledged: list[tuple[int, int, bytes]] = []
+        self.acknowledged: list[tuple[int, int | None, bytes]] = []
         """(partition, offset, value)."""
         self.errors: list[KafkaError] = []
         self.longest_gap_s = 0.0
@@ -104,7 +104,7 @@ class AcknowledgedLoad:
 
 def _is_stored(
     partition: int,
-    offset: int,
+    offset: int | None,
     value: bytes,
     stored: dict[tuple[int, int], bytes],
     values: set[tuple[int, bytes]],
@@ -112,7 +112,9 @@ def _is_stored(
     """librdkafka knows no offset of a batch that it sent again, and that the broker knew already
     (DUPLICATE_SEQUENCE_NUMBER).
     """
-    return (partition, value) in values if offset < 0 else stored.get((partition, offset)) == value
+    if offset is None or offset < 0:
+        return (partition, value) in values
+    return stored.get((partition, offset)) == value
 
 
 def read_all(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[tuple[int, int], bytes]:

@@ -62,7 +62,7 @@ def test_topics_are_those_of_the_cluster(gateway: GatewayProcess, admin: AdminCl
     def complete() -> Any:
         found = ask(gateway, "GET", "topics?limit=1000")
         row = next((each for each in found["items"] if each["name"] == topic), None)
-        return found if row and row["records"] == 30 and row["configs"] else None
+        return found if row and row["records"] >= 30 and row["configs"] else None
 
     page = within(30, complete, "the topic with its records")
     assert (page["upstream"]["error"], page["upstream"]["refused"]) == ("", [])
@@ -76,7 +76,7 @@ def test_topics_are_those_of_the_cluster(gateway: GatewayProcess, admin: AdminCl
         there = known[topic].partitions[each["index"]]
         assert (each["leader"], each["replicas"]) == (there.leader, there.replicas)
         assert sorted(each["isr"]) == sorted(there.isrs) and each["size_bytes"] > 0
-        assert each["end"] - each["start"] == 10
+        assert each["end"] - each["start"] >= 10
     configs = {row["name"]: row for row in ask(gateway, "GET", f"topics/{topic}/configs?limit=1000")["items"]}
     assert configs["retention.ms"]["source"] == "topic" and configs["retention.ms"]["documentation"]
     node = ask(gateway, "GET", "upstream/nodes/1/configs?limit=1000")
