@@ -198,7 +198,10 @@ def test_the_error_of_a_block_whose_broker_died_has_a_note() -> None:
 
 def test_a_stopped_process_can_be_stopped() -> None:
     with Broker() as broker:
-        os.kill(broker.pid, signal.SIGSTOP)
+        pid = broker.pid
+        os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_broker_ends_with_the_tests(folders: Path) -> None:
