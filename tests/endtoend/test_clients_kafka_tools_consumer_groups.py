@@ -80,7 +80,7 @@ def test_a_live_group_is_described_in_every_way(broker: BrokerProcess, consumer:
     state = rows(ask(broker, GROUPS, *asked, "--state"))
     assert state[-1] == ["live", broker.plain, "(1)", "uniform", "Stable", "1"]
     verbose = rows(ask(broker, GROUPS, *asked, "--state", "--verbose"))
-    assert verbose[-1][3:] == ["uniform", "Stable", "1", "1", "1"]
+    assert verbose[-1][3:] == ["uniform", "Stable", "2", "2", "1"]
     members = rows(ask(broker, GROUPS, *asked, "--members", "--verbose"))
     assert members[-1][0] == "live" and "read:0,1" in members[-1][-1] + members[-1][-3] + members[-1][-2]
     within(20, lambda: _lag(broker) == 0, "all offsets committed")
