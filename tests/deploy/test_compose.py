@@ -13,7 +13,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from broker.config.load import load
+from broker.config.environment import settings
+from broker.config.load import Configuration, load
 from broker.gateway.sharing.signing import read_keys
 from tests.conventions.sources import ROOT
 
@@ -82,31 +83,31 @@ CONSOLES: Final = (
 )
 
 
-def _overrides(service: dict[str, Any]) -> list[str]:
-    return [argument.removeprefix("--override=") for argument in service["command"]]
+def _loaded(service: dict[str, Any]) -> Configuration:
+    """The configuration of a container. Its token's file is not here."""
+    given = {name: str(value or "") for name, value in service["environment"].items()}
+    assert given.pop("WEIR_ADMIN_TOKEN_FILE") == "/run/secrets/weir-token"
+    assert {name for name, _, _ in settings(given)} == {name for name, value in given.items() if value}
+    return load(IMAGE_SETTINGS, [], given)
 
 
 @pytest.mark.parametrize(("name", "service"), CONSOLES)
 def test_the_settings_are_a_configuration(name: str, service: str) -> None:
     given = _services(name)[service]
-    overrides = _overrides(given)
-    configuration = load(IMAGE_SETTINGS, overrides, {})
+    configuration = _loaded(given)
     assert [warning for warning in configuration.warnings if "unknown" in warning] == []
     console = configuration.config.console
     assert service in console.allowed_hosts, "Prometheus asks by this name"
-    assert given["environment"] == {"WEIR_ADMIN_TOKEN_FILE": "/run/secrets/weir-token"}
     published = {port.split(":")[-1] for port in given["ports"]}
-    listening = re.findall(
-        r"PLAINTEXT://0\.0\.0\.0:(\d+)", " ".join([*overrides, IMAGE_SETTINGS.read_text(encoding="utf-8")])
-    )
-    assert published & set(listening) and "8080" in published
+    listening = {str(each.port) for each in configuration.config.network.resolved_listeners()}
+    assert published & listening and "8080" in published
 
 
 @pytest.mark.parametrize(("name", "service"), CONSOLES)
 def test_a_console_sends_browsers_to_the_port_that_is_published(name: str, service: str) -> None:
     given = _services(name)[service]
     (port,) = [port.split(":")[1] for port in given["ports"] if port.endswith(":8080")]
-    public = load(IMAGE_SETTINGS, _overrides(given), {}).config.console.public_url
+    public = _loaded(given).config.console.public_url
     assert (public or "http://weir-8080.localhost:8080") == f"http://weir-{port}.localhost:{port}"
 
 
@@ -115,7 +116,7 @@ def test_another_port_of_the_console_is_also_in_its_address() -> None:
     text = DEFAULT.sub(r"\1", text.replace("${WEIR_CONSOLE_PORT:-8080}", "9999"))
     broker = yaml.safe_load(text)["services"]["broker"]
     assert "127.0.0.1:9999:8080" in broker["ports"]
-    public = load(IMAGE_SETTINGS, _overrides(broker), {}).config.console.public_url
+    public = _loaded(broker).config.console.public_url
     assert public == "http://weir-9999.localhost:9999"
 
 
@@ -133,9 +134,11 @@ def test_ports_are_open_to_this_machine_only(name: str, service: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "service"), SERVICES)
-def test_an_image_of_others_has_an_exact_version(name: str, service: str) -> None:
+def test_an_image_of_others_has_an_exact_version_and_a_digest(name: str, service: str) -> None:
     given = _services(name)[service]
-    assert "build" in given or re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", given["image"])
+    assert "build" in given or re.fullmatch(
+        r"[\w./-]+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", given["image"]
+    )
 
 
 @pytest.mark.parametrize(("name", "service"), SERVICES)
@@ -185,7 +188,7 @@ def test_the_gateways_and_the_pipeline_are_told_of_every_node() -> None:
     services = _services("compose.cluster.yaml")
     brokers = ",".join(f"{node}:9092" for node in NODES)
     for gateway in GATEWAYS:
-        assert f"--override=upstream.bootstrap.servers={brokers}" in services[gateway]["command"]
+        assert services[gateway]["environment"]["WEIR_UPSTREAM_BOOTSTRAP_SERVERS"] == brokers
     command = services["pipeline"]["command"]
     assert command[command.index("--bootstrap") + 1] == brokers
 
@@ -193,7 +196,7 @@ def test_the_gateways_and_the_pipeline_are_told_of_every_node() -> None:
 @pytest.mark.parametrize("name", GATEWAYS)
 def test_a_gateway_has_time_to_drain(name: str) -> None:
     service = _services("compose.cluster.yaml")[name]
-    drain_s = load(IMAGE_SETTINGS, _overrides(service), {}).config.gateway.drain_timeout_ms / 1_000
+    drain_s = _loaded(service).config.gateway.drain_timeout_ms / 1_000
     assert service["stop_grace_period"] == f"{drain_s + 120:.0f}s"
 
 
@@ -201,7 +204,7 @@ def test_a_gateway_has_time_to_drain(name: str) -> None:
 def test_each_gateway_publishes_a_port_for_each_node(name: str) -> None:
     """It has the same number inside and outside, as clients are told it."""
     services = _services("compose.cluster.yaml")
-    (first,) = re.findall(r"gateway\.port\.range=(\d+)-", " ".join(services[name]["command"]))
+    first = services[name]["environment"]["WEIR_GATEWAY_PORT_RANGE"].partition("-")[0]
     ids = [services[node]["environment"]["KAFKA_NODE_ID"] for node in NODES]
     ports = f"{int(first) + min(ids)}-{int(first) + max(ids)}"
     assert f"127.0.0.1:{ports}:{ports}" in services[name]["ports"]
@@ -221,11 +224,8 @@ def test_the_gateways_share_a_key_that_is_made_once(tmp_path: Path) -> None:
     folder = maker["volumes"][0].partition(":")[0]
     for gateway in GATEWAYS:
         assert f"{folder}:/run/weir-cluster:ro" in services[gateway]["volumes"]
-        assert (
-            "--override=gateway.cluster.keys.location=/run/weir-cluster/cluster-keys"
-            in services[gateway]["command"]
-        )
-        config = load(IMAGE_SETTINGS, _overrides(services[gateway]), {}).config
+        config = _loaded(services[gateway]).config
+        assert config.gateway.cluster_keys_location == "/run/weir-cluster/cluster-keys"
         config.gateway.check(config.upstream, config.quotas.scope)
 
 
@@ -242,7 +242,7 @@ def test_a_balancer_can_be_named(name: str, service: str) -> None:
         (_document(name), ("none", [])),
         (named, ("require", ["10.0.0.5/32", "10.0.1.0/24"])),
     ):
-        network = load(IMAGE_SETTINGS, _overrides(document["services"][service]), {}).config.network
+        network = _loaded(document["services"][service]).config.network
         network.check()
         own = network.for_listener("PLAINTEXT")
         trusted = [str(each) for each in own.proxy_protocol_trusted_addresses]
