@@ -1,6 +1,8 @@
 # Weir's commands. `make run` and `make test` need CPython 3.11 or newer and nothing else; the rest says what it needs.
 
 PYTHON ?= python3
+# Those for which make wheel compiles, as paths or names.
+PYTHONS ?= $(PYTHON)
 ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -44,7 +46,7 @@ help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console; compiles for the next start"
 	@echo "make compiled          compile the hot modules of this checkout (needs a C compiler and Python's headers)"
 	@echo "make interpreted       remove what make compiled and make run built"
-	@echo "make wheel             a wheel with the compiled modules, into dist (needs what make compiled needs)"
+	@echo "make wheel [PYTHONS=...]  a wheel with compiled modules for each Python, into dist (needs what make compiled needs)"
 	@echo "make dist              a source distribution, and a wheel for every machine, into dist"
 	@echo "make sbom              what a broker consists of, in CycloneDX's format, into dist"
 	@echo "make test              checks, then every test but the slow ones, and of computed cases a quarter at each commit"
@@ -115,12 +117,17 @@ interpreted:
 	@[ ! -d $(VENV)/compiled ] || $(BIN)/python -m deploy.compiled_build --remove
 	@find broker -name '*.so' -delete
 
-wheel: $(VENV)/compile
-	WEIR_COMPILED=1 $(BIN)/pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+$(VENV)-wheels/ready: requirements/wheels.txt
+	@test -x $(VENV)-wheels/bin/python || $(PYTHON) -m venv $(VENV)-wheels
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-wheels/bin/pip install --quiet $(LOCKED) requirements/wheels.txt
+	@touch $@
+
+wheel: $(VENV)-wheels/ready
+	@$(VENV)-wheels/bin/python -m deploy.compiled_wheel $(PYTHONS)
 
 dist: $(VENV)/runtime
-	$(BIN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("dist")'
-	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/weir_broker-*.tar.gz
+	@$(BIN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("dist")' >/dev/null
+	@$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/weir_broker-*.tar.gz
 
 # Off: ASYNC114, which wants every startable function named on the command line; ASYNC124, because Quart runs a plain
 # function in a thread; ASYNC128, which does not see a task status that is handed on; ASYNC9xx, which ask for a
@@ -248,6 +255,7 @@ lock: $(VENV)-lock/tools
 	@$(LOCK) --constraint requirements/dev.txt --extra pipeline --output-file requirements/pipeline.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --constraint requirements/pipeline.txt --extra notebook --output-file requirements/notebook.txt pyproject.toml >/dev/null
 	@printf '%s\n' $(call EXTRA,docs) | $(LOCK) --constraint requirements/dev.txt --output-file requirements/docs.txt - >/dev/null
+	@printf '%s\n' $(call EXTRA,wheels) | $(LOCK) --constraint requirements/dev.txt --output-file requirements/wheels.txt - >/dev/null
 	@printf '%s\n' $(call EXTRA,sbom) | $(LOCK) --constraint requirements/dev.txt --output-file requirements/sbom.txt - >/dev/null
 
 EXTRA          = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(1)"])')
@@ -315,4 +323,4 @@ image-test: $(VENV)/dev
 	tests/image/run $(ARGS)
 
 clean: interpreted
-	rm -rf $(VENV) $(VENV)-compile $(VENV)-docs $(VENV)-sbom site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build
+	rm -rf $(VENV) $(VENV)-compile $(VENV)-docs $(VENV)-sbom $(VENV)-wheels site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build

@@ -18,6 +18,7 @@ PINNED: Final = {
     "build": PROJECT["build-system"]["requires"],
     "docs": EXTRAS["docs"],
     "sbom": EXTRAS["sbom"],
+    "wheels": EXTRAS["wheels"],
     "runtime": RUNTIME,
     "compile": [*RUNTIME, *EXTRAS["compile"]],
     "dev": [*RUNTIME, *EXTRAS["dev"]],
