@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import resource
+import shlex
 import signal
 import sys
 import time
@@ -28,6 +29,7 @@ from broker.config.sections.gateway import check_node_ports
 from broker.server import compiled, interpreter
 
 if TYPE_CHECKING:
+    from broker.controller.rows.client_endpoint import ClientEndpoint
     from broker.server.app import Started
     from broker.server.web import ConsoleStarted
 
@@ -143,7 +145,8 @@ def serve(
     file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...], rebuild_metadata: bool
 ) -> None:
     """Start the broker and the console; FILE is a Kafka operator's server.properties."""
-    _run(_configuration(file, overrides, forget, rebuild_metadata=rebuild_metadata), "run_broker")
+    configuration = _configuration(file, overrides, forget, rebuild_metadata=rebuild_metadata)
+    _run(configuration, "run_broker", _link_command(file, overrides))
 
 
 @main.command(epilog=CONFIGURED)
@@ -165,7 +168,7 @@ def gateway(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ..
     except ConfigError as error:
         located = error.located(place_of(error.key, configuration.places))
         raise click.ClickException(str(located)) from error
-    _run(configuration, "run_gateway")
+    _run(configuration, "run_gateway", _link_command(file, overrides))
 
 
 def _arguments(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...]) -> list[str]:
@@ -176,6 +179,13 @@ def _arguments(file: Path | None, overrides: tuple[str, ...], forget: tuple[str,
     for key in forget:
         arguments += ["--forget", key]
     return arguments
+
+
+def _link_command(file: Path | None, overrides: tuple[str, ...]) -> str:
+    """Return the command that prints another link; it finds the broker by its first data folder."""
+    arguments = [] if file is None else [str(file)]
+    folders = (each for each in overrides if each.partition("=")[0].strip() in ("log.dirs", "log.dir"))
+    return shlex.join(["weir", "console-link", *arguments, *(f"--override={each}" for each in folders)])
 
 
 def _configuration(
@@ -192,7 +202,7 @@ def _configuration(
         raise click.ClickException(str(error)) from error
 
 
-def _run(configuration: Configuration, runner: str) -> None:
+def _run(configuration: Configuration, runner: str, link_command: str) -> None:
     """Run a function of `broker.server.app` until a signal, and exit with its status."""
     config = configuration.config
     logs.set_up(config.broker.logging_level, config.broker.logging_format)
@@ -204,7 +214,7 @@ def _run(configuration: Configuration, runner: str) -> None:
         wrong = time.strftime("%Y-%m-%d at %H:%M UTC", time.gmtime(now_s))
         sys.exit(f"weir: it is {wrong} by this machine's clock: set it, and start again")
     try:
-        trio.run(_serve, configuration, runner)
+        trio.run(_serve, configuration, runner, link_command)
     except* (ConfigError, OSError) as refused:
         status = 1
         for reason in _leaves(refused):
@@ -239,7 +249,7 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(configuration: Configuration, runner: str) -> None:
+async def _serve(configuration: Configuration, runner: str, link_command: str) -> None:
     """Run until SIGTERM, SIGINT or SIGHUP, then drain. A second signal ends the drain; the log is closed
     cleanly either way. At the end, signals are ignored until the process exits.
     """
@@ -251,7 +261,7 @@ async def _serve(configuration: Configuration, runner: str) -> None:
         stop = trio.Event()
         nursery.start_soon(_watch_signals, stop, nursery.cancel_scope)
         started: Started = await nursery.start(getattr(app, runner), configuration, stop)
-        _greet(started)
+        _greet(started, link_command)
         await started.stopped.wait()
         nursery.cancel_scope.cancel()
     # The interpreter restores default handlers before it exits, but leaves SIG_IGN in place.
@@ -294,20 +304,18 @@ async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
             stop.set()
 
 
-def _greet(started: "Started") -> None:
-    """Print where clients connect, the console's address, and a command that sends a record."""
-    endpoint = started.server.endpoint
+def _greet(started: "Started", link_command: str) -> None:
+    """Print where clients connect and the console's address; at a terminal, commands that send a record."""
+    at_terminal = sys.stdout.isatty()
     print(f"Kafka:   {', '.join(started.bootstrap)}")
     if started.console is not None:
-        _greet_browsers(started.console, at_terminal=sys.stdout.isatty())
-    kcat, python = (indent(text, "  ") for text in (endpoint.kcat("visitor"), endpoint.python("visitor")))
-    print("\nSend a first record, with the console open:\n")
-    print(f"{kcat}\n\nor in Python (pip install confluent-kafka):\n\n{python}", flush=True)
-    if hints := endpoint.hints():
-        print(f"{hints}\n", flush=True)
+        _greet_browsers(started.console, link_command, at_terminal=at_terminal)
+    if at_terminal:
+        _show_first_record(started.server.endpoint)
+    sys.stdout.flush()
 
 
-def _greet_browsers(console: "ConsoleStarted", *, at_terminal: bool) -> None:
+def _greet_browsers(console: "ConsoleStarted", link_command: str, *, at_terminal: bool) -> None:
     """Print the console's addresses.
 
     Output that does not go to a terminal is stored in a journal or by a container runtime. There, the token
@@ -316,16 +324,24 @@ def _greet_browsers(console: "ConsoleStarted", *, at_terminal: bool) -> None:
     is_first = console.token is not None
     if is_first or at_terminal:
         print(f"Console: {console.make_link()}")
-        print("         It logs one browser in, within 15 minutes; `weir console-link` prints another.")
+        print(f"         It logs one browser in, within 15 minutes; `{link_command}` prints another.")
     else:
         print(f"Console: {console.url}")
-        print("         `weir console-link` prints a link that logs a browser in.")
+        print(f"         `{link_command}` prints a link that logs a browser in.")
     print(f"REST:    {console.address}api/v1/")
     if is_first and at_terminal:
         print(f"Token:   {console.token}")
         print("         This is the first administrator's token, for programs; it is not shown again.")
     elif is_first:
         print("Token:   shown at a terminal only; create others on the Access page.")
+
+
+def _show_first_record(endpoint: "ClientEndpoint") -> None:
+    kcat, python = (indent(text, "  ") for text in (endpoint.kcat("visitor"), endpoint.python("visitor")))
+    print("\nSend a first record, with the console open:\n")
+    print(f"{kcat}\n\nor in Python (pip install confluent-kafka):\n\n{python}")
+    if hints := endpoint.hints():
+        print(f"{hints}\n")
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

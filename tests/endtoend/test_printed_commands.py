@@ -4,6 +4,7 @@ login take the place of those that the text says to replace.
 """
 
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -53,15 +54,18 @@ def greeting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     ]
     command = [WEIR, "serve", *(f"--override={setting}" for setting in settings)]
     environment = os.environ | {"WEIR_ADMIN_TOKEN": TOKEN}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as broker:
-        assert broker.stdout is not None
+    reading, writing = pty.openpty()  # only a terminal gets the commands
+    with (
+        os.fdopen(reading, encoding="utf-8") as output,
+        subprocess.Popen(command, stdout=writing, env=environment) as broker,
+    ):
+        os.close(writing)
         printed = ""
         try:
             last = "producer.flush()" if listener.startswith("PLAINTEXT") else "Replace "
             while last not in printed:
-                line = broker.stdout.readline()
-                assert line, f"the broker ended before it served:\n{printed}"
-                printed += line
+                line = output.readline()  # raises OSError if the broker ends before it serves
+                printed += line.replace("\r\n", "\n")
             yield printed
         finally:
             broker.terminate()
