@@ -3,7 +3,8 @@
 #   docker build -t weir .
 #   docker run -p 127.0.0.1:9092:9092 -p 127.0.0.1:8080:8080 -v weir-data:/var/lib/weir weir
 #
-# Arguments after the image's name are passed on: `docker run weir --override advertised.listeners=PLAINTEXT://kafka.example:9092`.
+# A setting is an argument after the image's name, `--override advertised.listeners=PLAINTEXT://kafka.example:9092`, or a
+# variable, `--env WEIR_ADVERTISED_LISTENERS=PLAINTEXT://kafka.example:9092`.
 # `--build-arg EXTRAS=[insights]` adds what reads the pipeline's tables for the console: 140 MB more.
 # The first administrator's token comes from WEIR_ADMIN_TOKEN, or from a secret's file named in WEIR_ADMIN_TOKEN_FILE.
 # Kafka clients may not administer the broker: the console and the REST API do, or `--override wire.role=admin` lets them.
@@ -11,6 +12,10 @@
 # The base is pinned by digest, so that a build means the same every time; it gets no update by itself. Debian bookworm,
 # as the pipeline needs its openjdk-17. What the tag is now: `docker buildx imagetools inspect python:3.11-slim-bookworm`.
 ARG BASE=python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
+# For the labels. The release workflow names the commit, and where the sources are.
+ARG VERSION=0.1.0
+ARG REVISION=
+ARG SOURCE=
 
 FROM ${BASE} AS build
 ARG EXTRAS=
@@ -66,11 +71,22 @@ FROM build AS build-pipeline
 # PySpark comes as source: it is built with the setuptools of requirements/build.txt, and with no other.
 RUN /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --require-hashes --requirement requirements/build.txt \
     && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --no-build-isolation \
-        --require-hashes --requirement requirements/pipeline.txt
+        --require-hashes --requirement requirements/pipeline.txt \
+    && /opt/build/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
+        --output-file /opt/weir/share/weir.cdx.json /opt/weir/bin/python3
 
 # `weir pipeline` with Spark, Java and the jars: `docker build --target pipeline -t weir-pipeline .`, then
 # `docker run -v weir-tables:/var/lib/weir weir-pipeline run --continuous --bootstrap kafka.example:9092`.
 FROM ${BASE} AS pipeline
+ARG VERSION
+ARG REVISION
+ARG SOURCE
+LABEL org.opencontainers.image.title="weir-pipeline" \
+    org.opencontainers.image.description="Tables of usage, latency and quota advice from Weir's events, on Spark" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.source="${SOURCE}"
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
@@ -82,10 +98,15 @@ COPY --from=build-pipeline /opt/weir /opt/weir
 COPY --from=jars /jars /opt/weir/jars
 ENV PATH=/opt/weir/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    WEIR_PIPELINE_JARS=/opt/weir/jars
+    WEIR_PIPELINE_JARS=/opt/weir/jars \
+    WEIR_PIPELINE_ALIVE=/tmp/weir-pipeline-alive
 USER 909:909
 WORKDIR /var/lib/weir
 VOLUME /var/lib/weir
+# `run` touches the file when it starts, and each time Spark has read all topics or found nothing new. The largest batch
+# takes minutes, so only one that has hung is not done in 15 of them. Other commands have no such file, and are healthy.
+HEALTHCHECK --interval=60s --timeout=5s --start-period=60s --retries=1 \
+    CMD ["python3", "-c", "import os, sys, time; file = os.environ['WEIR_PIPELINE_ALIVE']; sys.exit(os.path.exists(file) and time.time() - os.path.getmtime(file) > 900)"]
 # The one that it handles: as process 1 of a container it gets no other's default action.
 STOPSIGNAL SIGINT
 ENTRYPOINT ["weir", "pipeline"]
@@ -96,7 +117,16 @@ ARG SOURCE_DATE_EPOCH=315532800
 COPY deploy/image/assemble.py /src/
 RUN python3 /src/assemble.py /root-of-image /opt/weir
 
-FROM scratch
+FROM scratch AS broker
+ARG VERSION
+ARG REVISION
+ARG SOURCE
+LABEL org.opencontainers.image.title="weir" \
+    org.opencontainers.image.description="A Kafka-wire broker that protects a shared cluster from its own tenants, and shows what it does" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.source="${SOURCE}"
 COPY --from=root /root-of-image /
 # COPY keeps owners and modes in some builders only. There is Python and a shell, and no other program.
 RUN ["/opt/weir/bin/python3", "-c", "import os; os.chown('/var/lib/weir', 909, 909); os.chmod('/var/lib/weir', 0o750); os.chmod('/tmp', 0o1777)"]

@@ -11,6 +11,7 @@
     run           one batch after the other, from the sources to gold
     what_if       what if: a recorded load against a proposed quota file
     streaming     the stream, its checkpoint and its progress messages
+    alive         the file by which a supervisor sees that the stream goes on
     offsets       topics that were deleted and made anew
     opening       whether every table can be read and written, before anything is
     maintain      the steps of maintenance: compaction, clustering, removal

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from pipeline import alive
 from pipeline.errors import first_line
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Use(Enum):
 ENVIRONMENT: Final = """\b
 Environment:
   WEIR_PIPELINE_JARS   the folder of Spark's jars  [default: pipeline/jars beside the code]
+  WEIR_PIPELINE_ALIVE  a file that `run` touches while it gets on
   JAVA_HOME            Java 17, if `java` on PATH is none
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION,
   AWS_ENDPOINT_URL     of a warehouse on S3
@@ -153,6 +155,7 @@ def run(
     """Read the event topics into the tables. Continues where the last run stopped."""
     client = _key_values(options, "--option")
     _check_reachable(bootstrap)
+    alive.touch()
     with _open_warehouse(use=Use.WRITE, **where) as warehouse:
         from pipeline.batches import Batches
         from pipeline.offsets import TopicMadeAnewError

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 
-from pipeline import sources
+from pipeline import alive, sources
 from pipeline.batches import Batches
 from pipeline.days import DayJob, Days
 from pipeline.offsets import OffsetCheck, TopicMadeAnewError
@@ -145,10 +145,13 @@ def _progress_of(query: Any, check: Callable[[], None]) -> Iterator[str]:
         while not has_ended:
             has_ended = query.awaitTermination(LOOKS_EVERY_S)
             check()
+            before = reported
             for each in query.recentProgress:
                 if each["batchId"] > reported and each["numInputRows"]:
                     reported = each["batchId"]
                     yield in_words(each)
+            if reported > before or not query.status["isTriggerActive"]:
+                alive.touch()
     finally:
         query.stop()
 

@@ -1,5 +1,6 @@
 """The stream's connector options, and its progress messages."""
 
+import os
 import re
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
 from pipeline.sources import kafka_options
-from pipeline.streaming import RECORDS_OF_A_TASK, in_words, tasks_for
+from pipeline import alive
+from pipeline.streaming import RECORDS_OF_A_TASK, _progress_of, in_words, tasks_for
 
 
 def test_a_fetch_of_the_connector_hardly_waits_for_records():
@@ -46,3 +48,46 @@ def test_a_batch_is_reported_with_its_rate_and_what_is_still_to_come():
         "sources": [{"metrics": {"maxOffsetsBehindLatest": "1500"}}, {"metrics": None}],
     }
     assert in_words(progress) == "batch 3: 12,000 records in 5.0 s (2,400/s), 1,500 behind"
+
+
+class Query:
+    """A query of Spark, as it stands at each look: whether a batch runs, and the last one that has ended."""
+
+    def __init__(self, *looks):
+        self._looks = iter(looks)
+
+    def awaitTermination(self, _seconds):
+        is_active, last = next(self._looks)
+        self.status = {"isTriggerActive": is_active}
+        progress = {"numInputRows": 1, "processedRowsPerSecond": 1, "durationMs": {}, "sources": []}
+        self.recentProgress = [progress | {"batchId": batch} for batch in range(last + 1)]
+        return self._looks.__length_hint__() == 0
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("looks", "signs"),
+    [
+        ([(True, -1)] * 3, 0),
+        ([(False, -1)] * 3, 3),
+        ([(True, 0)] * 3, 1),
+        ([(True, 0), (True, 1)], 2),
+    ],
+)
+def test_a_sign_of_life_is_a_batch_that_has_ended_or_that_none_runs(monkeypatch, looks, signs):
+    seen = []
+    monkeypatch.setattr(alive, "touch", lambda: seen.append(True))
+    list(_progress_of(Query(*looks), lambda: None))
+    assert len(seen) == signs
+
+
+def test_the_file_that_the_variable_names_gets_the_time(monkeypatch, tmp_path):
+    file = tmp_path / "alive"
+    alive.touch()
+    monkeypatch.setenv(alive.VARIABLE, str(file))
+    alive.touch()
+    os.utime(file, (1, 1))
+    alive.touch()
+    assert file.stat().st_mtime > 1
