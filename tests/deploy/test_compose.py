@@ -136,9 +136,7 @@ def test_ports_are_open_to_this_machine_only(name: str, service: str) -> None:
 @pytest.mark.parametrize(("name", "service"), SERVICES)
 def test_an_image_of_others_has_an_exact_version_and_a_digest(name: str, service: str) -> None:
     given = _services(name)[service]
-    assert "build" in given or re.fullmatch(
-        r"[\w./-]+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", given["image"]
-    )
+    assert "build" in given or re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", given["image"])
 
 
 @pytest.mark.parametrize(("name", "service"), SERVICES)

@@ -102,7 +102,9 @@ def test_wheels_are_made_and_tried_for_each_python_that_weir_names() -> None:
 
 
 def test_a_trial_uses_the_client_of_the_tests() -> None:
-    (client,) = [each for each in PROJECT["project"]["optional-dependencies"]["dev"] if "kafka-python" in each]
+    (client,) = [
+        each for each in PROJECT["project"]["optional-dependencies"]["dev"] if "kafka-python" in each
+    ]
     assert PROJECT["tool"]["cibuildwheel"]["test-requires"] == [client]
     assert f"pip install {client}\n" in "".join(commands())
 

@@ -4,6 +4,7 @@ tests/image/run chooses the engine, and says in WEIR_IMAGE_OPTIONS what each con
 """
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -16,6 +17,10 @@ from typing import Any, Final
 HARDENED: Final = ("--read-only", "--cap-drop=all", "--security-opt=no-new-privileges")
 """Options of a container that can change nothing but its volumes."""
 
+COMMIT: Final = os.environ.get("WEIR_IMAGE_COMMIT", "")
+"""The commit of the images' sources."""
+
+LABELS: Final = "org.opencontainers.image."
 HEALTHY_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 20
 
@@ -68,6 +73,12 @@ class Engine:
             raise
         finally:
             self.call("rm", "--force", "--volumes", container.name)
+
+
+def labels(engine: Engine, image: str) -> dict[str, str]:
+    """The labels of an image that OCI has given a meaning, by their short names."""
+    found = engine.inspect(image)["Config"]["Labels"]
+    return {key.removeprefix(LABELS): text for key, text in found.items() if key.startswith(LABELS)}
 
 
 @dataclass(frozen=True)

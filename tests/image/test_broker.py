@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from broker.common.version import VERSION
 from tests.image.broker_container import DATA, BrokerContainer, serving
-from tests.image.containers import Engine
+from tests.image.containers import COMMIT, HARDENED, Engine, labels
 
 pytestmark = pytest.mark.image
 
@@ -52,6 +53,19 @@ def test_the_image_names_its_user_volume_ports_and_signal(engine: Engine, image:
     assert list(config["Volumes"]) == [DATA]
     assert sorted(config["ExposedPorts"]) == ["8080/tcp", "9092/tcp"]
     assert config["StopSignal"] == "SIGTERM"
+
+
+def test_the_labels_name_the_image_its_version_and_its_commit(engine: Engine, image: str) -> None:
+    """What is not given is empty, as the sources' address is here."""
+    assert labels(engine, image) == {
+        "title": "weir",
+        "description": "A Kafka-wire broker that protects a shared cluster from its own tenants, and shows "
+        "what it does",
+        "licenses": "Apache-2.0",
+        "version": VERSION,
+        "revision": COMMIT,
+        "source": "",
+    }
 
 
 def test_the_image_is_small(engine: Engine, image: str) -> None:
@@ -175,7 +189,8 @@ def test_metrics_and_rest_need_the_token_of_the_secret(broker: BrokerContainer) 
 def test_a_link_made_in_the_container_logs_a_browser_in(broker: BrokerContainer) -> None:
     login = broker.get("/")
     assert login.status == 401 and "<h1>Log in</h1>" in login.body
-    link = broker.container.exec("weir", "console-link", "/etc/weir/server.properties").stdout.strip()
+    (command,) = re.findall(r"`(weir console-link.*)` prints", broker.container.log())
+    link = broker.container.exec(*command.split()).stdout.strip()
     code = link.partition("/?code=")[2]
     entered = broker.get(f"/?code={code}", Sec_Fetch_Site="none")
     assert entered.status == 303, entered
@@ -203,6 +218,7 @@ def test_a_record_and_the_token_outlive_their_container(engine: Engine, image: s
 def test_the_first_log_has_a_link_and_no_token(engine: Engine, image: str) -> None:
     with engine.volume() as volume, serving(engine, image, volume) as broker:
         log = broker.container.log()
+        assert re.search(r"(?m)^Kafka:   127\.0\.0\.1:\d+$", log) and "first record" not in log
         (code,) = re.findall(rf"(?m)^Console: http://{broker.console_name}/\?code=([\w-]+)$", log)
         assert "Token:   shown at a terminal only" in log
         assert broker.get(f"/?code={code}", Sec_Fetch_Site="none").status == 303
@@ -218,6 +234,14 @@ def test_a_wrong_setting_ends_it_with_one_line(engine: Engine, image: str) -> No
     with engine.started(image, "--override=num.io.threads=none") as container:
         assert container.wait() == 1
         assert re.fullmatch(r"Error: num\.io\.threads.*\n", container.log())
+
+
+def test_a_variable_is_a_setting(engine: Engine, image: str) -> None:
+    """It wins over the image's file."""
+    options = (*HARDENED, "--env=WEIR_ADVERTISED_LISTENERS=PLAINTEXT://kafka.example:19092")
+    with engine.started(image, options=options) as container:
+        container.await_health()
+        assert "Kafka:   kafka.example:19092\n" in container.log()
 
 
 def test_a_published_listener_with_logins_refuses_a_client_without_one(

@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from tests.image.containers import HARDENED, Engine
+from broker.common.version import VERSION
+from tests.image.containers import COMMIT, HARDENED, Engine, labels
 
 pytestmark = pytest.mark.image
 
@@ -27,6 +28,7 @@ EVENT: Final = {
     "timestamp_ms": 1763726401000,
     "value": json.dumps(REQUEST),
 }
+ALIVE: Final = "/tmp/weir-pipeline-alive"
 TABLES_WITHIN_S: Final = 120.0
 
 
@@ -56,4 +58,22 @@ def test_a_brokers_topics_become_tables_until_it_is_stopped(
             while pipeline.exec("test", "-e", first_commit).returncode:
                 assert time.monotonic() < give_up, "no table was made"
                 time.sleep(0.5)
+            check = pipeline.health_check()
+            assert pipeline.exec("cat", ALIVE).returncode == pipeline.exec(*check).returncode == 0
+            pipeline.exec("touch", "-d", "20 minutes ago", "/tmp/old")
+            assert pipeline.exec("env", "WEIR_PIPELINE_ALIVE=/tmp/old", *check).returncode == 1
             assert pipeline.stop() == 130
+
+
+def test_the_image_says_what_it_is_and_consists_of(engine: Engine, pipeline_image: str) -> None:
+    named = labels(engine, pipeline_image)
+    assert (named["title"], named["version"], named["revision"]) == ("weir-pipeline", VERSION, COMMIT)
+    bill = engine.run(pipeline_image, "cat", "/opt/weir/share/weir.cdx.json").stdout
+    assert {"pyspark", "delta-spark", "deltalake"} <= {
+        each["name"] for each in json.loads(bill)["components"]
+    }
+
+
+def test_a_command_that_is_no_stream_is_healthy(engine: Engine, pipeline_image: str) -> None:
+    with engine.started(pipeline_image, "1000", options=("--entrypoint=sleep",)) as container:
+        assert container.exec(*container.health_check()).returncode == 0
