@@ -1,5 +1,5 @@
-"""The workflows of GitHub Actions: actions by digest, few permissions, what actionlint says, and the versions that
-pyproject.toml has.
+"""The workflows of GitHub Actions: actions by digest, few permissions, what actionlint says, and the versions
+that pyproject.toml has.
 
 No workflow runs here. Its steps are commands of this project, which other tests run, or actions of others.
 """

@@ -12,8 +12,9 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-import weir
 from kafka import KafkaConsumer, KafkaProducer
+
+import weir
 from weir.testing import Broker
 
 TOPIC = "greetings"

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from pipeline.sources import kafka_options
 from pipeline import alive
+from pipeline.sources import kafka_options
 from pipeline.streaming import RECORDS_OF_A_TASK, _progress_of, in_words, tasks_for
 
 
