@@ -78,6 +78,7 @@ docs/configuration.md has every key.
 
 \b
 Environment:
+  WEIR_LOG_DIRS           log.dirs; each key has such a variable
   WEIR_ADMIN_TOKEN        an administrator's token, set again at each start
   WEIR_ADMIN_TOKEN_FILE   a file that has it
 Without either, the first start makes a token.

@@ -59,6 +59,12 @@ def test_the_help_names_the_defaults_in_force_and_the_environment() -> None:
     assert "WEIR_PIPELINE_JARS" in CliRunner().invoke(main, ["pipeline", "--help"]).output
 
 
+@pytest.mark.parametrize("command", ["serve", "gateway"])
+def test_each_key_has_a_variable(command: str) -> None:
+    answer = CliRunner().invoke(main, [command], env={"WEIR_NUM_PARTITIONS": "none"})
+    assert answer.exit_code == 1 and "the variable WEIR_NUM_PARTITIONS: num.partitions" in answer.output
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_a_script_that_completes(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_WEIR_COMPLETE", f"{shell}_source")
