@@ -154,8 +154,8 @@ def run(
 ) -> None:
     """Read the event topics into the tables. Continues where the last run stopped."""
     client = _key_values(options, "--option")
+    _be_alive()
     _check_reachable(bootstrap)
-    alive.touch()
     with _open_warehouse(use=Use.WRITE, **where) as warehouse:
         from pipeline.batches import Batches
         from pipeline.offsets import TopicMadeAnewError
@@ -458,6 +458,14 @@ def _stop_handler(jvm: Any) -> Callable[[int, object], None]:
         os._exit(INTERRUPTED)
 
     return interrupted
+
+
+def _be_alive() -> None:
+    """Touch the file by which a supervisor sees the stream. Raises ClickException."""
+    try:
+        alive.touch()
+    except OSError as error:
+        raise click.ClickException(f"{alive.VARIABLE}: {error}") from error
 
 
 def _is_local(path: str, master: str) -> bool:

@@ -1,6 +1,5 @@
 """The stream's connector options, and its progress messages."""
 
-import os
 import re
 
 import pytest
@@ -81,13 +80,3 @@ def test_a_sign_of_life_is_a_batch_that_has_ended_or_that_none_runs(monkeypatch,
     monkeypatch.setattr(alive, "touch", lambda: seen.append(True))
     list(_progress_of(Query(*looks), lambda: None))
     assert len(seen) == signs
-
-
-def test_the_file_that_the_variable_names_gets_the_time(monkeypatch, tmp_path):
-    file = tmp_path / "alive"
-    alive.touch()
-    monkeypatch.setenv(alive.VARIABLE, str(file))
-    alive.touch()
-    os.utime(file, (1, 1))
-    alive.touch()
-    assert file.stat().st_mtime > 1
