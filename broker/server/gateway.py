@@ -20,7 +20,7 @@ from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
-from broker.config.sections.gateway import MAP, check_node_ports
+from broker.config.sections.gateway import check_node_ports
 from broker.config.table import BrokerConfig
 from broker.controller.client_quotas import plan_client_quotas
 from broker.controller.commands import AlterClientQuotas, DrainGateway
@@ -61,7 +61,7 @@ from broker.gateway.upstream.connect import UpstreamSocket, open_as, open_connec
 from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
 from broker.gateway.upstream.login import LoginRenewal
-from broker.gateway.upstream.mapped import MappedPrincipals, read_entries
+from broker.gateway.upstream.mapped import MappedPrincipals
 from broker.gateway.upstream.principals import OwnPrincipal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream.tokens import TokenPrincipals
@@ -615,8 +615,8 @@ class GatewayServer(Server):
     def _check_upstream_login(self, upstream: UpstreamConfig) -> None:
         """Raise ConfigError for credentials that cannot be used."""
         check_credentials(upstream)
-        if self.config.gateway.upstream_principal == MAP:
-            read_entries(self.config.gateway.upstream_principal_map, upstream.sasl_mechanism)
+        if isinstance(self._principals, MappedPrincipals):
+            self._principals.check(upstream)
 
     def _start_network(self) -> SocketServer:
         """Build the services of the handlers and the network. Binds the ports of `listeners`."""
