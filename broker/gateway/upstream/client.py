@@ -96,9 +96,15 @@ class UpstreamClient:
         key = (address, lane)
         target = self._targets.get(key)
         if target is None:
+            self._forget_nodes()
             target = _Target(partial(self._start, address), ReconnectBackoff(self._config))
             self._targets[key] = target
         return target
+
+    def _forget_nodes(self) -> None:
+        """Forget addresses that no node has any more, and close their connections."""
+        for key in [each for each in self._targets if not self._cluster.knows(each[0])]:
+            self._targets.pop(key).retire()
 
     def _start(self, address: Address) -> UpstreamConnection:
         if self._nursery is None:
@@ -120,6 +126,11 @@ class _Target:
     @property
     def is_open(self) -> bool:
         return self._connection is not None and self._connection.is_usable
+
+    def retire(self) -> None:
+        """Close the connection after its last response."""
+        if self._connection is not None:
+            self._connection.retire()
 
     async def open(self) -> UpstreamConnection:
         """Return an open connection. After a failure, waits for the backoff first. Raises UpstreamError."""
