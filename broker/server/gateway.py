@@ -296,13 +296,13 @@ class GatewayServer(Server):
 
     async def metadata_ready(self) -> None:
         """Wait until the changes of all gateways are known, FOLLOWED_WITHIN_S at most. Raises ConfigError if
-        they must be signed first.
+        they must be signed first, or the cluster can have none.
         """
         log = self.metadata_log
         if log is not None:
             with trio.move_on_after(FOLLOWED_WITHIN_S):
                 await log.followed.wait()
-            if log.must_be_signed:
+            if log.must_be_signed or log.is_refused:
                 raise ConfigError("quota.scope", "cluster", f"for {METADATA_TOPIC}: {log.problem}")
 
     def start_drain(self, nursery: TaskStarter) -> None:
