@@ -23,7 +23,9 @@ def test_a_file_may_have_this_size(tmp_path: Path, spare: int) -> None:
     if spare >= 0:
         assert len(read(file)) == MOST - spare
         return
-    with pytest.raises(ConfigError, match=f"some.location=.*a readable file: it has more than {MOST} bytes"):
+    with pytest.raises(
+        ConfigError, match=rf"some\.location=.*a readable file: it has more than {MOST} bytes"
+    ):
         read(file)
 
 

@@ -275,9 +275,7 @@ class GroupChanges:
             await trio.sleep(TRIES_PAUSE_S)
         raise AssertionError("unreachable")
 
-    async def _at_coordinator(
-        self, name: str, kind: int, ask: Callable[[int], Awaitable[Result]]
-    ) -> Result:
+    async def _at_coordinator(self, name: str, kind: int, ask: Callable[[int], Awaitable[Result]]) -> Result:
         """As `at_coordinator`. Raises ApiError."""
         try:
             return await at_coordinator(self._asking, name, kind, ask)

@@ -200,6 +200,4 @@ class UpstreamReadings(Readings):
 
 
 def _still_read() -> ApiError:
-    return ApiError(
-        ErrorCode.REQUEST_TIMED_OUT, "The upstream cluster is still being read; try again soon."
-    )
+    return ApiError(ErrorCode.REQUEST_TIMED_OUT, "The upstream cluster is still being read; try again soon.")

@@ -44,7 +44,7 @@ class UpstreamError(Exception):
 
 
 class WeirUpstreamError(UpstreamError):
-    """The upstream cluster is a broker of Weir, or another gateway: the topics `__weir_*` there are its own."""
+    """The upstream cluster is a broker of Weir or another gateway, whose topics `__weir_*` are its own."""
 
     def __init__(self) -> None:
         super().__init__(Reason.PROTOCOL, WEIR_UPSTREAM)
