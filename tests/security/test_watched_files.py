@@ -34,7 +34,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, waiting: int) -> N
     """Whatever waits in it."""
     file = tmp_path / "pipe"
     os.mkfifo(file)
-    with pytest.raises(ConfigError, match="some.location=.*a readable file: it is not a regular file"):
+    with pytest.raises(ConfigError, match=r"some\.location=.*a readable file: it is not a regular file"):
         read(file)
     other = os.open(file, os.O_RDWR)
     try:

@@ -17,25 +17,14 @@ from tests.support.kafka_cluster import KafkaCluster
 pytestmark = kafka_tools.pytestmark
 
 SUPER, OPEN = "super.users", "allow.everyone.if.no.acl.found"
-OF_TOPICS: Final = [
-    "READ",
-    "WRITE",
-    "CREATE",
-    "DELETE",
-    "ALTER",
-    "DESCRIBE",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
-]
-OF_CLUSTERS: Final = [
-    "CREATE",
-    "ALTER",
-    "DESCRIBE",
-    "CLUSTER_ACTION",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
-    "IDEMPOTENT_WRITE",
-]
+OF_TOPICS: Final = (
+    *("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE"),
+    *("DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+)
+OF_CLUSTERS: Final = (
+    *("CREATE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS"),
+    *("ALTER_CONFIGS", "CLUSTER_ACTION", "IDEMPOTENT_WRITE"),
+)
 TOPICS: Final = ("orders", "ordinary", "own", "public", "free")
 
 ACLS: Final = (
