@@ -9,8 +9,9 @@ is allowed.
 is decoded as UTF-8 where Java's loader expects Latin-1.
 """
 
+import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -43,20 +44,25 @@ def parse(text: str) -> list[Property]:
     """Return all assignments in order; for repeated keys, the last one counts. Raises ConfigError for a bad
     `\\u` escape, and for half of a pair of them: no text on the wire can have that.
     """
+    return [each for each in properties_in_steps(text) if each is not None]
+
+
+def properties_in_steps(text: str) -> Iterator[Property | None]:
+    """As `parse`, one after the other; None for a line without an assignment."""
     import javaproperties  # a start without a file does not need it
 
-    found: list[Property] = []
     line = 1
     try:
-        for element in javaproperties.parse(text):
+        for element in javaproperties.parse(io.StringIO(text, newline="")):
             if isinstance(element, javaproperties.KeyValue):
                 _check_characters(element.key + element.value, line)
-                found.append(Property(element.key, element.value, line))
+                yield Property(element.key, element.value, line)
+            else:
+                yield None
             line += len(_LINE_END.findall(element.source))
     except javaproperties.InvalidUEscapeError as error:
         allowed = "four hexadecimal digits after \\u"
         raise ConfigError("\\u", error.escape, allowed, f"line {line}") from error
-    return found
 
 
 def _check_characters(text: str, line: int) -> None:

@@ -214,7 +214,10 @@ class CreatePartitions(Command["list[PartitionsOutcome]"]):
 
 
 class PartitionsOutcome(EntryOutcome, frozen=True):
+    """`before` is the number that the upstream cluster had, of a topic that exists; None at a broker."""
+
     topic: str = ""
+    before: int | None = None
 
 
 # Configuration (IncrementalAlterConfigs, KIP-339). Role: editor for topics and client metrics, admin for the

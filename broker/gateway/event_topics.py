@@ -4,7 +4,8 @@
 exist. A record's key decides its partition; records without a key go to the partitions in turn. Batches are
 sent with acks=1; a batch that its leader refuses is tried once more with fresh metadata. What is certainly
 not written and may be a second later (a new topic has no leader yet) waits, up to KEPT_BYTES; everything else
-is dropped and counted. Events never hold back requests.
+is dropped and counted. Events never hold back requests. Where the upstream cluster is Weir itself, it has
+events of the same requests in these topics, and the gateway writes none.
 """
 
 import logging
@@ -17,7 +18,7 @@ from broker.api.requests.automatic_topics import automatic_topic
 from broker.common.errors import ErrorCode
 from broker.config.table import BrokerConfig
 from broker.gateway.upstream.client import UpstreamClient, create_topic, describe_topic
-from broker.gateway.upstream.errors import Reason, UpstreamError, name_of
+from broker.gateway.upstream.errors import Reason, UpstreamError, WeirUpstreamError, name_of
 from broker.partitions.event_log import EventBuffer, EventPartitions, Waiting, codec_of
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.build import NewRecord, build_batch
@@ -71,9 +72,21 @@ class UpstreamTopics(EventBuffer):
         self._leaders: dict[str, dict[int, int | None]] = {}
         self._partitions = EventPartitions()
         self.errors: dict[str, str] = {}
+        self._are_upstreams = False
 
     async def append(self, _wall_ms: int) -> None:
         """Write all buffered records. If cancelled, AT_ONCE records of one topic can be lost."""
+        try:
+            if not self._are_upstreams:
+                await self._append_all()
+        except WeirUpstreamError as error:
+            self._are_upstreams = True
+            logger.info("the gateway writes no events", extra={"reason": str(error)})
+        if self._are_upstreams:
+            for topic in self.topics:
+                self.take(topic)
+
+    async def _append_all(self) -> None:
         for topic, waiting in list(self.topics.items()):  # others offer records to new topics meanwhile
             if waiting.records:
                 error = await self._append(topic, waiting)
@@ -90,6 +103,8 @@ class UpstreamTopics(EventBuffer):
             batches = [
                 *self._partitions.divide(records, len(self._leaders.get(topic) or await self._find(topic)))
             ]
+        except WeirUpstreamError:
+            raise
         except UpstreamError as failed:
             error, batches = failed, []
             if _may_be_written_later(failed):
@@ -119,6 +134,8 @@ class UpstreamTopics(EventBuffer):
         for _ in range(2):
             try:
                 code = await self._produce(topic, partition, batch)
+            except WeirUpstreamError:
+                raise
             except UpstreamError as failed:
                 failure = failed
             else:

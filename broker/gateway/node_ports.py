@@ -33,11 +33,17 @@ Elsewhere = Callable[[str, int], Address | None]
 
 
 class NodePort:
-    """One open port. Cancelling `scope` closes it."""
+    """One open port, whose connections the processors of `listener` serve."""
 
-    def __init__(self, acceptor: Acceptor) -> None:
+    def __init__(self, acceptor: Acceptor, listener: Listener) -> None:
         self.acceptor = acceptor
+        self.listener = listener
         self.scope = trio.CancelScope()
+
+    def close(self) -> None:
+        """Free the port at once: its node or its listener may come back before the task has ended."""
+        self.scope.cancel()
+        self.acceptor.close()
 
 
 class NodePorts:
@@ -120,11 +126,16 @@ class NodePorts:
         if endpoint is None:
             return None
         if own.sni_pattern:
-            bound = next(each for each in self._server.listeners if each.name == listener)
-            shared = endpoint.advertised_port or bound.acceptor.address[1]
-            return Address(own.sni_pattern.replace(NODE_ID, str(node_id)), shared)
+            shared = endpoint.advertised_port or self._bound_port(listener)
+            return None if shared is None else Address(own.sni_pattern.replace(NODE_ID, str(node_id)), shared)
         port = own.port_range.port_of(node_id) if own.port_range is not None else None
         return None if port is None else Address(endpoint.advertised_host or LOOPBACK, port)
+
+    def _bound_port(self, listener: str) -> int | None:
+        """Return the port of a listener, None if it is not open. One of its name may still be ending."""
+        found = (each for each in self._server.listeners if each.name == listener and not each.ending)
+        bound = next(found, None)
+        return None if bound is None else bound.acceptor.address[1]
 
     def addresses_of(self, listener: Listener) -> NodeAddresses | None:
         """Return the planned addresses of all nodes for clients of a listener; None if there are none."""
@@ -217,14 +228,16 @@ class NodePorts:
                     self._refuse(listener.name, node_id, port_range)
                 else:
                     wanted[listener.name, node_id] = (listener, port)
-        for key in self._ports.keys() - wanted.keys():
-            self._ports.pop(key).scope.cancel()
+        for key, node_port in list(self._ports.items()):
+            if key not in wanted or wanted[key][0] is not node_port.listener:
+                del self._ports[key]
+                node_port.close()
         if not self._taken <= wanted.keys():
             self._taken &= wanted.keys()
             self._forget_addresses()
-        for key, (listener, node_port) in wanted.items():
+        for key, (listener, port) in wanted.items():
             if key not in self._ports:
-                self._open(nursery, listener, key[1], node_port)
+                self._open(nursery, listener, key[1], port)
 
     def _open(self, nursery: Supervisor, listener: Listener, node_id: int, port: int) -> None:
         options = socket_options(self._network.for_listener(listener.name))
@@ -244,7 +257,7 @@ class NodePorts:
             self._taken.remove((listener.name, node_id))
             self._forget_addresses()
         self._node_of[port] = node_id
-        node_port = self._ports[listener.name, node_id] = NodePort(acceptor)
+        node_port = self._ports[listener.name, node_id] = NodePort(acceptor, listener)
         name = f"{listener.endpoint.plane}-kafka-socket-acceptor-{listener.task_label}-{port}"
         nursery.start_soon(self._accept, node_port, listener, name=name)
 

@@ -195,7 +195,10 @@ class QuotaTable:
             candidates = ((user, None), (DEFAULT, None))
         else:
             candidates = ((user, client_id), (user, DEFAULT), (DEFAULT, client_id), (DEFAULT, DEFAULT))
-        return next((rule for rule in candidates if rule in self._bounds), None)
+        for rule in candidates:
+            if rule in self._bounds:
+                return rule
+        return None
 
     def resolve(self, user: str, client_id: str) -> Resolution:
         """Return the match with every step of the search."""

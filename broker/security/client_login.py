@@ -46,6 +46,11 @@ class ClientLogin(Protocol):
     def answer(self, response: bytes) -> bytes | None: ...
 
 
+def login_module(mechanism: str) -> str:
+    """Return the name of the login module of a mechanism."""
+    return PLAIN_MODULE if mechanism == plain.MECHANISM else SCRAM_MODULE
+
+
 class ClientCredentials:
     """A user's name and password for one mechanism, or the id and the HMAC in base64 of a delegation token;
     `owner` is then the name of its owner, whom the broker knows after the login. Keeps the salted passwords
@@ -65,7 +70,7 @@ class ClientCredentials:
 
         Raises ConfigError, which names the setting `key` and never shows the text.
         """
-        wanted = PLAIN_MODULE if mechanism == plain.MECHANISM else SCRAM_MODULE
+        wanted = login_module(mechanism)
         form = f'"{wanted} required username=\\"<name>\\" password=\\"<password>\\";"'
         module = parse_jaas(key, text, form)
         if module.name != wanted:
@@ -74,6 +79,10 @@ class ClientCredentials:
         if not name or not password or "\0" in name + password:
             raise ConfigError(key, "(hidden)", form)
         return cls(mechanism, name, password)
+
+    def for_mechanism(self, mechanism: str) -> "ClientCredentials":
+        """Return the same name and password for another mechanism."""
+        return ClientCredentials(mechanism, self.name, self._password.open().decode(), self.owner)
 
     def is_same_user(self, other: "ClientCredentials") -> bool:
         """Whether a broker lets these renew a login with the others: the principal and the mechanism stay."""

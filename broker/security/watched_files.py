@@ -35,15 +35,14 @@ def read_setting(key: str, name: str, most_bytes: int, encoding: str, otherwise:
     `otherwise` as the reason if it has another encoding.
     """
     try:
-        with Path(name).open("rb") as file:
-            found = file.read(most_bytes + 1)
-        text = found.decode(encoding).removeprefix("\ufeff")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else otherwise
-        raise ConfigError(key, name, f"a readable file: {reason}") from error
-    if len(found) > most_bytes:
-        raise ConfigError(key, name, f"a file of at most {most_bytes} bytes")
-    return text
+        return read_regular(name, most_bytes).decode(encoding).removeprefix("\ufeff")
+    except OSError as error:
+        reason = error.strerror
+    except UnicodeError:
+        reason = otherwise
+    except ValueError as error:
+        reason = str(error)
+    raise ConfigError(key, name, f"a readable file: {reason}")
 
 
 def read_regular(name: str, most_bytes: int) -> bytes:

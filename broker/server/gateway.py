@@ -20,7 +20,7 @@ from broker.api.security.client_security import ClientSecurity
 from broker.common.errors import ConfigError
 from broker.config.load import Configuration
 from broker.config.sections import SecurityConfig, UpstreamConfig
-from broker.config.sections.gateway import MAP, check_node_ports
+from broker.config.sections.gateway import check_node_ports
 from broker.config.table import BrokerConfig
 from broker.controller.client_quotas import plan_client_quotas
 from broker.controller.commands import AlterClientQuotas, DrainGateway
@@ -61,7 +61,7 @@ from broker.gateway.upstream.connect import UpstreamSocket, open_as, open_connec
 from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
 from broker.gateway.upstream.identity import ClusterIdentity
 from broker.gateway.upstream.login import LoginRenewal
-from broker.gateway.upstream.mapped import MappedPrincipals, read_entries
+from broker.gateway.upstream.mapped import MappedPrincipals
 from broker.gateway.upstream.principals import OwnPrincipal
 from broker.gateway.upstream.security import UpstreamSecurity, check_credentials
 from broker.gateway.upstream.tokens import TokenPrincipals
@@ -296,13 +296,13 @@ class GatewayServer(Server):
 
     async def metadata_ready(self) -> None:
         """Wait until the changes of all gateways are known, FOLLOWED_WITHIN_S at most. Raises ConfigError if
-        they must be signed first.
+        they must be signed first, or the cluster can have none.
         """
         log = self.metadata_log
         if log is not None:
             with trio.move_on_after(FOLLOWED_WITHIN_S):
                 await log.followed.wait()
-            if log.must_be_signed:
+            if log.must_be_signed or log.is_refused:
                 raise ConfigError("quota.scope", "cluster", f"for {METADATA_TOPIC}: {log.problem}")
 
     def start_drain(self, nursery: TaskStarter) -> None:
@@ -615,8 +615,8 @@ class GatewayServer(Server):
     def _check_upstream_login(self, upstream: UpstreamConfig) -> None:
         """Raise ConfigError for credentials that cannot be used."""
         check_credentials(upstream)
-        if self.config.gateway.upstream_principal == MAP:
-            read_entries(self.config.gateway.upstream_principal_map, upstream.sasl_mechanism)
+        if isinstance(self._principals, MappedPrincipals):
+            self._principals.check(upstream)
 
     def _start_network(self) -> SocketServer:
         """Build the services of the handlers and the network. Binds the ports of `listeners`."""

@@ -32,6 +32,11 @@ class Readings:
         never read: the cluster refuses it, or does not answer.
         """
 
+    async def now(self, part: Part, name: str = "") -> None:
+        """As `fresh`, of a reading that begins now: for what a change is decided by. Raises ApiError also if
+        an earlier one is all that there is.
+        """
+
     def is_current(self, part: Part) -> bool:
         """Whether the last reading of a part read something: else its values are those of an earlier one."""
         return True

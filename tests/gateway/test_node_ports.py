@@ -11,11 +11,12 @@ from broker.config.listeners import Address
 from broker.controller.rows.upstream import UpstreamCondition
 from broker.gateway import node_ports
 from broker.gateway.node_ports import NodePorts
+from broker.network.supervisor import open_supervisor
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.gateway.test_renewals import alter
 from tests.support.fake_upstream import FakeCluster, fake_cluster
 from tests.support.machine_speed import WITHIN_S
-from tests.support.running_gateway import RunningGateway, running_gateway
+from tests.support.running_gateway import RunningGateway, free_ports, running_gateway
 
 TAKEN = "cannot open the port of an upstream node"
 LISTENER = "PLAINTEXT"
@@ -170,3 +171,36 @@ async def test_in_a_drain_ports_stay_open_whose_nodes_have_another_address(tmp_p
             ports.update()
             assert not ports.lead_somewhere
             await until_open(ports, 0, is_open=False)
+
+
+async def test_a_listener_with_a_new_address_serves_the_ports_of_its_nodes(tmp_path: Path) -> None:
+    """The ports kept the processors of the listener before, which serve no new connection."""
+    async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        ports = gateway.server.node_ports
+        with trio.fail_after(WITHIN_S):
+            await until_open(ports, 0)
+            moved = free_ports(1)
+            assert (await alter(gateway.server, {"listeners": f"PLAINTEXT://127.0.0.1:{moved}"})).ok
+            for port in (moved, gateway.first_port):
+                client = await gateway.connect(port=port)
+                assert (await client.ask(MetadataRequest([]), 9)).brokers
+
+
+async def test_a_node_that_comes_back_at_once_has_its_port(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The port was still open when it was opened again, and so was none until the nodes changed."""
+    async with fake_cluster(2) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        ports = gateway.server.node_ports
+        with trio.fail_after(WITHIN_S):
+            for node_id in range(2):
+                await until_open(ports, node_id)
+            nodes = ports._nodes
+            async with open_supervisor() as tasks:
+                for present in (lambda: [0], nodes):
+                    ports._nodes = present
+                    ports._open_and_close(tasks)
+                assert ports.is_open(LISTENER, 1) and TAKEN not in caplog.text
+                client = await gateway.connect(port=gateway.first_port + 1)
+                assert (await client.ask(MetadataRequest([]), 9)).brokers
+                tasks.cancel_scope.cancel()

@@ -465,7 +465,7 @@ def test_a_file_of_any_size_is_not_read(tmp_path: Path, spare: int) -> None:
     if spare >= 0:
         assert UpstreamSecurity(upstream_config(file), ManualClock()).credentials is not None
         return
-    with pytest.raises(ConfigError, match="at most 65536 bytes"):
+    with pytest.raises(ConfigError, match="more than 65536 bytes"):
         UpstreamSecurity(upstream_config(file), ManualClock())
 
 

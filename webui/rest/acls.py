@@ -7,6 +7,7 @@ proves its user's secret again for a change, as for SCRAM users: a stolen sessio
 create permanent access.
 """
 
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Annotated, Any, Final
 
@@ -41,7 +42,7 @@ from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.replies import no_content, path_of
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, read_schema
+from webui.rest.upstream import fresh, now, read_schema
 from webui.schema import Flag, Invalid, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -164,7 +165,7 @@ async def list_acls(call: Call) -> Reply:
 
 
 async def create_acl(call: Call) -> Reply:
-    (views, _), body, validate_only = await _acls(call), call.body, call.query["validate_only"]
+    (views, _), body, validate_only = await _acls(call, now), call.body, call.query["validate_only"]
     if not validate_only:
         await require_proof(call)
     acl = Acl(
@@ -201,7 +202,7 @@ async def get_acl(call: Call) -> Reply:
 
 
 async def delete_acl(call: Call) -> Reply:
-    (views, _), validate_only = await _acls(call), call.query["validate_only"]
+    (views, _), validate_only = await _acls(call, now), call.query["validate_only"]
     if not validate_only:
         await require_proof(call)
     row = await _existing(call, views)
@@ -241,11 +242,13 @@ async def resolve(call: Call) -> Reply:
     return Reply(as_json(answer) | read)
 
 
-async def _acls(call: Call) -> tuple[AclViews, dict[str, Any]]:
-    """Return the ACLs, and what `fresh` tells of them. Raises Problem 409 without an authorizer."""
+async def _acls(
+    call: Call, read: Callable[[Call, Part], Awaitable[dict[str, Any]]] = fresh
+) -> tuple[AclViews, dict[str, Any]]:
+    """Return the ACLs, and what `read` tells of them. Raises Problem 409 without an authorizer."""
     if not call.views.is_gateway and not call.views.acls.has_authorizer:
         raise _no_authorizer()
-    return call.views.acls, await fresh(call, Part.ACLS)
+    return call.views.acls, await read(call, Part.ACLS)
 
 
 async def _existing(call: Call, views: AclViews) -> AclRow:

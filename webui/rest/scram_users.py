@@ -27,7 +27,7 @@ from webui.rest.replies import (
     versioned,
 )
 from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, read_schema
+from webui.rest.upstream import fresh, now, read_schema
 from webui.schema import Maybe, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -83,7 +83,7 @@ async def put_credential(call: Call) -> Reply:
     iterations = int(call.body.get("iterations", DEFAULT_ITERATIONS))
     expected = expected_version(call.headers)
     # An upstream cluster's brokers learn of a change one after the other.
-    is_own = not await fresh(call, Part.SCRAM_USERS)
+    is_own = not await now(call, Part.SCRAM_USERS)
     existed = _row(call) is not None
     # Check role, version and iterations before the expensive hash.
     await _apply(call, unsalted(user, mechanism, iterations, expected), validate_only=True)
@@ -99,7 +99,7 @@ async def put_credential(call: Call) -> Reply:
 
 async def delete_credential(call: Call) -> Reply:
     await require_proof(call)
-    await fresh(call, Part.SCRAM_USERS)
+    await now(call, Part.SCRAM_USERS)
     _existing(call)
     expected = expected_version(call.headers)
     await _apply(call, deletion_of(call.path_params["user"], call.path_params["mechanism"], expected))

@@ -33,7 +33,7 @@ from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_o
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, fresh_after, read_schema
+from webui.rest.upstream import fresh, fresh_after, now, read_schema
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -137,23 +137,26 @@ async def delete_topic(call: Call) -> Reply:
 
 async def set_partitions(call: Call) -> Reply:
     name, count = call.path_params["name"], call.body["count"]
-    await fresh(call, Part.TOPICS)
-    before = existing(call).partitions
     expected, validate_only = expected_version(call.headers), call.query["validate_only"]
-    if count < before:
-        detail = f"{name} has {before} partitions; their number can only increase."
-        raise Problem(409, detail, code=ErrorCode.INVALID_PARTITIONS.name, current=before)
-    if count > before:
+    # What a gateway has read is of some seconds ago: there, the outcome tells.
+    before = None if call.views.is_gateway else existing(call).partitions
+    if before is None or count > before:
         command = CreatePartitions((NewPartitions(name, count, expected_version=expected),), validate_only)
         (outcome,) = await call.apply(command)
-        if not outcome.ok:
+        before = outcome.before if before is None else before
+        if not outcome.ok and (before is None or count >= before):
             raise topic_problem(outcome.error, outcome.message, name)
-        if not validate_only:
+        if outcome.ok and not validate_only:
             call.console.live.refresh()
-            await fresh(call, Part.TOPICS)
+            await fresh_after(call, Part.TOPICS)
+    if before is not None and count < before:
+        detail = f"{name} has {before} partitions; their number can only increase."
+        raise Problem(409, detail, code=ErrorCode.INVALID_PARTITIONS.name, current=before)
     words = call.views.server_info().endpoint.tool("kafka-topics.sh")
     line = shlex.join([*words, "--alter", "--topic", name, "--partitions", str(count)])
-    return Reply({"before": before, "count": count, "command": line}, headers=version_header(call))
+    row = call.views.topics.topic(name)
+    headers = {} if row is None else {"ETag": etag(row.version)}
+    return Reply({"before": before, "count": count, "command": line}, headers=headers)
 
 
 def existing(call: Call) -> TopicRow:
@@ -216,6 +219,7 @@ async def alter_configs(call: Call) -> Reply:
     (outcome,) = await call.apply(command)
     named = {op.key for op in ops}
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        await now(call, Part.TOPIC_CONFIGS, name)
         current = [row for row in await _configs(call) if row["name"] in named]
         raise Problem.of(outcome.error, outcome.message, current=current)
     if not outcome.ok:

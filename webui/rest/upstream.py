@@ -1,7 +1,8 @@
 """GET /upstream, /gateways and /gateway-shares: the upstream cluster of a gateway, and the gateways in front
 of it; GET and POST /gateway/drain. A broker answers them with 404.
 
-`fresh` is for the routes of what a broker has itself and a gateway reads from its upstream cluster.
+`fresh` is for the routes of what a broker has itself and a gateway reads from its upstream cluster, and `now`
+for those that change it.
 """
 
 from contextlib import suppress
@@ -58,6 +59,12 @@ async def fresh(call: Call, part: Part, name: str = "") -> dict[str, Any]:
     broker waits for nothing and says nothing. Raises ApiError.
     """
     await call.views.readings.fresh(part, name)
+    return read_state(call.views, part, name)
+
+
+async def now(call: Call, part: Part, name: str = "") -> dict[str, Any]:
+    """As `fresh`, of what the cluster says now: the last reading is of some seconds ago."""
+    await call.views.readings.now(part, name)
     return read_state(call.views, part, name)
 
 

@@ -94,15 +94,17 @@ class AccessChanges:
                 outcomes.append(AclDeletion(refusal.error, refusal.message))
                 continue
             try:
-                deleted = await self._matched(wanted) if command.validate_only else await self._delete(wanted)
+                if command.validate_only:
+                    outcomes.append(AclDeletion(deleted=await self._matched(wanted)))
+                    continue
+                outcome = await self._delete(wanted)
             except ApiError as error:
-                outcomes.append(AclDeletion(error.code, error.message))
-                continue
-            outcomes.append(AclDeletion(deleted=deleted))
-            if not command.validate_only:
-                notes += [
-                    Change(ChangeKind.UPSTREAM, f"ACL {acl}", "deleted", "by an operator") for acl in deleted
-                ]
+                outcome = AclDeletion(error.code, error.message)
+            outcomes.append(outcome)
+            notes += [
+                Change(ChangeKind.UPSTREAM, f"ACL {acl}", "deleted", "by an operator")
+                for acl in outcome.deleted
+            ]
         return self._done(outcomes, notes, Part.ACLS)
 
     async def _matched(self, wanted: AclFilter) -> tuple[Acl, ...]:
@@ -111,10 +113,11 @@ class AccessChanges:
         except UpstreamError as error:
             raise unavailable(error) from error
 
-    async def _delete(self, wanted: AclFilter) -> tuple[Acl, ...]:
+    async def _delete(self, wanted: AclFilter) -> AclDeletion:
+        """Return what was deleted, with the first error of an ACL that was not. Raises ApiError."""
         response = await self._asking.change_at_controller(DeleteAclsRequest([DeleteAclsFilter(*wanted)]))
         result = _check(ApiKey.DELETE_ACLS, response.filter_results)
-        return tuple(
+        deleted = tuple(
             Acl(
                 each.resource_type,
                 each.resource_name,
@@ -127,6 +130,11 @@ class AccessChanges:
             for each in result.matching_acls
             if not each.error_code
         )
+        failed = next((each for each in result.matching_acls if each.error_code), None)
+        if failed is None:
+            return AclDeletion(deleted=deleted)
+        error = error_of(ApiKey.DELETE_ACLS, failed.error_code, failed.resource_name, failed.error_message)
+        return AclDeletion(error.code, error.message, deleted)
 
     async def alter_users(self, command: AlterUserScramCredentials, at: Situation) -> Done[list[UserOutcome]]:
         """Run AlterUserScramCredentials. A password is salted before it comes here."""

@@ -106,8 +106,17 @@ class Asking:
     def _slots_of(self, node_id: int | None) -> trio.CapacityLimiter:
         slots = self._node_slots.get(node_id)
         if slots is None:
+            self._forget_nodes()
             slots = self._node_slots[node_id] = trio.CapacityLimiter(AT_ONCE_OF_NODE)
         return slots
+
+    def _forget_nodes(self) -> None:
+        """Forget nodes that are gone, and of which nothing is asked."""
+        present = self._nodes()
+        for node_id, slots in list(self._node_slots.items()):
+            if node_id is not None and node_id not in present and not slots.borrowed_tokens:
+                del self._node_slots[node_id]
+                self._failed.pop(node_id, None)
 
     def _check_answers(self, node_id: int | None, asked_at: float) -> None:
         """Raise UpstreamError if the node has failed since: many requests would each wait for their end."""

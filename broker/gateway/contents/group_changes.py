@@ -3,8 +3,12 @@
 Their coordinator decides and applies them; offsets are reset while a group is empty only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, Final, TypeVar
+
+import trio
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.controller.control import Control
@@ -26,14 +30,14 @@ from broker.gateway.contents.asking import Asking, unavailable
 from broker.gateway.contents.groups import (
     GROUP_KEY,
     TRANSACTION_KEY,
-    find_coordinator,
+    at_coordinator,
     leaders_of,
     read_group,
 )
 from broker.gateway.contents.readings import UpstreamReadings
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.contents.topics import EARLIEST, LATEST, offsets_of, read_partition_counts
-from broker.gateway.contents.transactions import describe_transaction
+from broker.gateway.contents.transactions import Described, describe_transaction
 from broker.gateway.upstream.errors import UpstreamError
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
@@ -67,6 +71,12 @@ OFFSET_APIS: Final = (ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 
 ONGOING: Final = "Ongoing"
 
+TRIES: Final = 10
+TRIES_PAUSE_S: Final = 0.2
+"""How often, and how long in between, an abort is tried whose transactional id is changing; ours."""
+
+Result = TypeVar("Result")
+
 Place = tuple[str, int]
 """A topic and a partition."""
 
@@ -88,7 +98,6 @@ class GroupChanges:
         """Run ResetOffsets. The group must be empty when the coordinator gets the offsets, too."""
         at.require(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         try:
-            node_id = await find_coordinator(self._asking, command.group_id, GROUP_KEY)
             group = await self._existing(command.group_id, with_offsets=True)
             _check_empty(group)
             moves = await self._moves(command, group)
@@ -96,16 +105,20 @@ class GroupChanges:
             raise unavailable(error) from error
         if command.validate_only or not moves:
             return Done(moves)
-        if group.group.group_type == SHARE:
-            share = _alter_share(command.group_id, moves)
-            response = await self._asking.change(node_id, share)
-            _check(ApiKey.ALTER_SHARE_GROUP_OFFSETS, response.error_code, command.group_id)
-            topics = {each.topic_name: each.partitions for each in response.responses}
-        else:
-            commit = _commit(command.group_id, moves)
-            response = await self._asking.change(node_id, commit, at_most=OFFSET_COMMIT_VERSION)
-            topics = {each.name: each.partitions for each in response.topics}
-        moved = _moved(command.group_id, topics, moves)
+
+        async def ask(node_id: int) -> list[OffsetMove]:
+            if group.group.group_type == SHARE:
+                share = _alter_share(command.group_id, moves)
+                response = await self._asking.change(node_id, share)
+                _check(ApiKey.ALTER_SHARE_GROUP_OFFSETS, response.error_code, command.group_id)
+                topics = {each.topic_name: each.partitions for each in response.responses}
+            else:
+                commit = _commit(command.group_id, moves)
+                response = await self._asking.change(node_id, commit, at_most=OFFSET_COMMIT_VERSION)
+                topics = {each.name: each.partitions for each in response.topics}
+            return _moved(command.group_id, topics, moves)
+
+        moved = await self._at_coordinator(command.group_id, GROUP_KEY, ask)
         self._outdate(command.group_id)
         return Done(moved, reset_notes(command.group_id, moved))
 
@@ -159,13 +172,16 @@ class GroupChanges:
         at.require(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         group_id = command.group_id
         try:
-            node_id = await find_coordinator(self._asking, group_id, GROUP_KEY)
             _check_empty(await self._existing(group_id))
         except UpstreamError as error:
             raise unavailable(error) from error
-        response = await self._asking.change(node_id, DeleteGroupsRequest([group_id]))
-        for each in response.results:
-            _check(ApiKey.DELETE_GROUPS, each.error_code, group_id)
+
+        async def ask(node_id: int) -> None:
+            response = await self._asking.change(node_id, DeleteGroupsRequest([group_id]))
+            for each in response.results:
+                _check(ApiKey.DELETE_GROUPS, each.error_code, group_id)
+
+        await self._at_coordinator(group_id, GROUP_KEY, ask)
         self._outdate(group_id)
         return Done(None, (Change(ChangeKind.GROUP, group_id, "deleted", "by an operator"),))
 
@@ -174,7 +190,6 @@ class GroupChanges:
         at.require(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         group_id, topic = command.group_id, command.topic
         try:
-            node_id = await find_coordinator(self._asking, group_id, GROUP_KEY)
             group = await self._existing(group_id, with_offsets=True)
         except UpstreamError as error:
             raise unavailable(error) from error
@@ -189,11 +204,15 @@ class GroupChanges:
         else:
             partitions = [OffsetDeleteRequestPartition(index) for index in indexes]
             request = OffsetDeleteRequest(group_id, [OffsetDeleteRequestTopic(topic, partitions)])
-        response = await self._asking.change(node_id, request)
-        _check(request.API_KEY, response.error_code, group_id)
-        for each in response.responses if group.group.group_type == SHARE else response.topics:
-            for part in (each,) if group.group.group_type == SHARE else each.partitions:
-                _check(request.API_KEY, part.error_code, topic)
+
+        async def ask(node_id: int) -> None:
+            response = await self._asking.change(node_id, request)
+            _check(request.API_KEY, response.error_code, group_id)
+            for each in response.responses if group.group.group_type == SHARE else response.topics:
+                for part in (each,) if group.group.group_type == SHARE else each.partitions:
+                    _check(request.API_KEY, part.error_code, topic)
+
+        await self._at_coordinator(group_id, GROUP_KEY, ask)
         self._outdate(group_id)
         text = f"{topic}, {len(indexes)} partition{'' if len(indexes) == 1 else 's'}"
         note = Change(ChangeKind.GROUP, group_id, "offsets deleted", text)
@@ -206,7 +225,6 @@ class GroupChanges:
         at.require(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         name = command.transactional_id
         try:
-            node_id = await find_coordinator(self._asking, name, TRANSACTION_KEY)
             found = await describe_transaction(self._asking, name)
         except UpstreamError as error:
             raise unavailable(error) from error
@@ -223,15 +241,46 @@ class GroupChanges:
         result = AbortResult(*producer, len(found.places))
         if command.validate_only:
             return Done(result)
-        request = InitProducerIdRequest(name, found.timeout_ms)
-        response = await self._asking.change(node_id, request, at_most=INIT_PRODUCER_ID_VERSION)
-        if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:  # the abort has begun
-            _check(ApiKey.INIT_PRODUCER_ID, response.error_code, name)
+        await self._at_coordinator(name, TRANSACTION_KEY, partial(self._fence, name, found))
         self._readings.outdate(Part.TRANSACTIONS)
         self._readings.outdate(Part.TRANSACTION, name)
         noun = "partition" if result.partitions == 1 else "partitions"
         note = f"producer {producer[0]}, epoch {producer[1]} fenced, {result.partitions} {noun}"
         return Done(result, (Change(ChangeKind.TRANSACTION, name, "aborted", note),))
+
+    async def _fence(self, name: str, found: Described, node_id: int) -> None:
+        """Abort a transaction at its coordinator. Raises ApiError.
+
+        CONCURRENT_TRANSACTIONS says that the abort has begun, or that another change of the transactional id
+        has not ended, and nothing has begun.
+        """
+        request = InitProducerIdRequest(name, found.timeout_ms)
+        for tries in count(1):
+            response = await self._asking.change(node_id, request, at_most=INIT_PRODUCER_ID_VERSION)
+            if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                return _check(ApiKey.INIT_PRODUCER_ID, response.error_code, name)
+            try:
+                now = await describe_transaction(self._asking, name)
+            except UpstreamError as error:
+                raise unavailable(error) from error
+            producer = None if now is None else (now.state, now.producer_id, now.producer_epoch)
+            if producer != (ONGOING, found.producer_id, found.producer_epoch):
+                return None
+            if tries == TRIES:
+                text = (
+                    f"The coordinator of {name} is busy with another change of it (CONCURRENT_TRANSACTIONS): "
+                    "the transaction is still open. Try again."
+                )
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, text)
+            await trio.sleep(TRIES_PAUSE_S)
+        raise AssertionError("unreachable")
+
+    async def _at_coordinator(self, name: str, kind: int, ask: Callable[[int], Awaitable[Result]]) -> Result:
+        """As `at_coordinator`. Raises ApiError."""
+        try:
+            return await at_coordinator(self._asking, name, kind, ask)
+        except UpstreamError as error:
+            raise unavailable(error) from error
 
     async def _existing(self, group_id: str, *, with_offsets: bool = False) -> GroupDetail:
         """Return the group. Raises UpstreamError, and ApiError, also for offsets that could not be read: a

@@ -1,12 +1,13 @@
 """The upstream cluster's groups of all types: members, committed offsets and lag."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from itertools import count
+from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
 from broker.api.requests.pacing import pieces
-from broker.common.errors import ErrorCode
+from broker.common.errors import ApiError, ErrorCode
 from broker.common.slice_runner import run_slices
 from broker.common.slices import Steps, freed, sorted_in_steps
 from broker.controller.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow
@@ -35,6 +36,8 @@ from broker.protocol.messages.share_group_offsets import (
 from broker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from broker.views.topics import CONSUMER, assigned_partitions
 
+Result = TypeVar("Result")
+
 DESCRIBED_AT_ONCE: Final = 100
 """Groups of one request."""
 
@@ -49,6 +52,18 @@ OFFSET_FETCH_VERSIONS: Final = {"at_least": 2, "at_most": 9}
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
 """Types of the keys of FindCoordinator."""
+
+MOVED: Final = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""Errors of a node that is not the coordinator, or not yet; it has changed nothing."""
+
+LOOKS: Final = 10
+LOOKS_PAUSE_S: Final = 0.3
+"""How often, and how long in between, a coordinator is looked for; ours. Together less than an answer waits.
+"""
 
 DESCRIBE: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     CLASSIC: DescribeGroupsRequest,
@@ -86,8 +101,21 @@ def _rows(details: Mapping[str, GroupDetail]) -> Steps[dict[str, GroupRow]]:
 
 
 async def read_group(asking: Asking, notes: Notes, group_id: str) -> GroupDetail | None:
-    """Return one group, None if there is none. Raises UpstreamError, and ApiError for what is refused."""
-    node_id = await find_coordinator(asking, group_id, GROUP_KEY)
+    """Return one group, None if there is none. Raises UpstreamError, and ApiError for what is refused, and
+    while no node says that it coordinates the group.
+    """
+
+    async def ask(node_id: int) -> GroupDetail | None:
+        found = await _read_at(asking, notes, node_id, group_id)
+        if found is None:
+            await _check_coordinates(asking, node_id, group_id)
+        return found
+
+    return await at_coordinator(asking, group_id, GROUP_KEY, ask)
+
+
+async def _read_at(asking: Asking, notes: Notes, node_id: int, group_id: str) -> GroupDetail | None:
+    """Return a group that a node lists, None if it does not list it."""
     every: dict[str, Listed] = {}
     error_code = await asking.take(node_id, ListGroupsRequest(), _take_list(node_id, every, notes))
     listed = every.get(group_id)
@@ -97,6 +125,31 @@ async def read_group(asking: Asking, notes: Notes, group_id: str) -> GroupDetail
             raise error_of(ApiKey.LIST_GROUPS, error_code, "")
         return None
     return (await _read_details(asking, notes, {group_id: listed}))[group_id]
+
+
+async def _check_coordinates(asking: Asking, node_id: int, group_id: str) -> None:
+    """Raise ApiError if a node does not coordinate the group: it lists without an error what it has."""
+    response = await asking.ask(node_id, DescribeGroupsRequest([group_id]))
+    for each in response.groups:
+        if each.error_code in MOVED:
+            raise error_of(ApiKey.DESCRIBE_GROUPS, each.error_code, group_id, each.error_message)
+
+
+async def at_coordinator(
+    asking: Asking, name: str, kind: int, ask: Callable[[int], Awaitable[Result]]
+) -> Result:
+    """Return what the coordinator of a group or a transactional id answers to `ask`. Looks for it again
+    after an ApiError of MOVED, LOOKS times: brokers learn of a new one after each other. Raises
+    UpstreamError, ApiError.
+    """
+    for looks in count(1):
+        try:
+            return await ask(await find_coordinator(asking, name, kind))
+        except ApiError as error:
+            if error.code not in MOVED or looks == LOOKS:
+                raise
+        await trio.sleep(LOOKS_PAUSE_S)
+    raise AssertionError("unreachable")
 
 
 async def find_coordinator(asking: Asking, name: str, kind: int) -> int:

@@ -39,7 +39,8 @@ Read = Callable[[str, Notes], Awaitable[Any]]
 
 class _Reading:
     """`value` is that of the last success, `error` of the last failure since. `ended` is an event while it
-    is read, else None; `is_outdated` is whether something has changed since the last one began.
+    is read, else None; `is_outdated` is whether something has changed since the last one began. `begun`
+    counts readings, and `succeeded` is the number of the last success.
     """
 
     def __init__(self) -> None:
@@ -53,6 +54,8 @@ class _Reading:
         self.ended: trio.Event | None = None
         self.is_outdated = False
         self.settles_at = float("-inf")
+        self.begun = 0
+        self.succeeded = 0
 
 
 class UpstreamReadings(Readings):
@@ -90,9 +93,17 @@ class UpstreamReadings(Readings):
                     break
                 reading = self._begin(part, name)  # something has changed since it began
         if reading.read_ms is None:
-            raise reading.error or ApiError(
-                ErrorCode.REQUEST_TIMED_OUT, "The upstream cluster is still being read; try again soon."
-            )
+            raise reading.error or _still_read()
+
+    async def now(self, part: Part, name: str = "") -> None:
+        if part not in self._readers:
+            return
+        reading = self._reading(part, name)
+        before = reading.begun
+        reading.is_outdated, reading.due_at = True, float("-inf")
+        await self.fresh(part, name)
+        if reading.succeeded <= before:
+            raise reading.error or _still_read()
 
     def want(self, part: Part, name: str = "") -> None:
         if part in self._readers:
@@ -158,6 +169,8 @@ class UpstreamReadings(Readings):
         notes, begun = Notes(), trio.current_time()
         wait_s = self._max_age_s
         reading.is_outdated = False
+        reading.begun += 1
+        number = reading.begun
         try:
             value = await read(name, notes)
         except UpstreamError as error:
@@ -168,6 +181,7 @@ class UpstreamReadings(Readings):
             wait_s = max(wait_s, BUSY_SHARE * (trio.current_time() - begun))
             replaced, reading.value = reading.value, value
             reading.read_ms, reading.error = self._clock.wall_ms(), None
+            reading.succeeded = number
             reading.incomplete = "; ".join(notes.errors)
             reading.lists_all = notes.lists_all
             reading.refused = notes.refused
@@ -183,3 +197,7 @@ class UpstreamReadings(Readings):
             ended.set()
         if not reading.is_outdated:
             reading.due_at = reading.settles_at if begun < reading.settles_at else begun + wait_s
+
+
+def _still_read() -> ApiError:
+    return ApiError(ErrorCode.REQUEST_TIMED_OUT, "The upstream cluster is still being read; try again soon.")

@@ -113,17 +113,20 @@ class TopicChanges:
         _only(ApiKey.DELETE_TOPICS, response.responses, name)
 
     async def add_partitions(self, command: CreatePartitions, at: Situation) -> Done[list[PartitionsOutcome]]:
+        """Run CreatePartitions. A topic that has so many partitions already is left as it is."""
         outcomes, notes = [], []
         for each in command.topics:
+            before = None
             try:
                 check(at, Role.EDITOR, each.topic)
                 before = (await self._existing(each.topic, each.expected_version)).row.partitions
-                await self._add_partitions(each, validate_only=command.validate_only)
+                if each.count != before:
+                    await self._add_partitions(each, validate_only=command.validate_only)
             except ApiError as error:
-                outcomes.append(PartitionsOutcome(error.code, error.message, each.topic))
+                outcomes.append(PartitionsOutcome(error.code, error.message, each.topic, before))
                 continue
-            outcomes.append(PartitionsOutcome(topic=each.topic))
-            if not command.validate_only:
+            outcomes.append(PartitionsOutcome(topic=each.topic, before=before))
+            if each.count != before and not command.validate_only:
                 notes.append(_note(each.topic, "partitions", f"{before} to {each.count}"))
         return self._done(outcomes, notes)
 

@@ -12,7 +12,7 @@ from broker.common.slices import SliceTimer, Steps, freed, sorted_in_steps
 from broker.controller.rows.topics import TransactionDetail, TransactionPartition, TransactionRow
 from broker.coordinator.transaction.state import NAMES, TransactionState
 from broker.gateway.contents.asking import Asking
-from broker.gateway.contents.groups import TRANSACTION_KEY, find_coordinator, leaders_of
+from broker.gateway.contents.groups import TRANSACTION_KEY, at_coordinator, leaders_of
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.contents.topics import LATEST, Positions, ask_leaders, led_by, offsets_of
 from broker.gateway.upstream.errors import UpstreamError
@@ -95,7 +95,6 @@ async def describe_transaction(asking: Asking, name: str) -> Described | None:
     """Return what the coordinator says of a transactional id, None if there is none. Raises UpstreamError,
     ApiError.
     """
-    node_id = await find_coordinator(asking, name, TRANSACTION_KEY)
 
     def take(response: Any) -> Steps[Described | None]:
         for each in response.transaction_states:
@@ -106,7 +105,10 @@ async def describe_transaction(asking: Asking, name: str) -> Described | None:
             return (yield from _described(each))
         return None
 
-    return await asking.take(node_id, DescribeTransactionsRequest([name]), take)
+    async def ask(node_id: int) -> Described | None:
+        return await asking.take(node_id, DescribeTransactionsRequest([name]), take)
+
+    return await at_coordinator(asking, name, TRANSACTION_KEY, ask)
 
 
 async def _describe(

@@ -30,6 +30,9 @@ SPAN_MS: Final = 3_000
 COUNTS: Final = 3
 """Measurements over which the number of waiting connections is averaged."""
 
+SENSORS_PER_STEP: Final = 8
+"""Sensors between two pauses; ours. Each takes 5 microseconds."""
+
 MAX_LINES: Final = 2_000
 """Limits in one report, the most used ones. A gateway keeps the starting share of the others."""
 
@@ -135,24 +138,23 @@ class DemandMeter:
             if not manager.active or quotas.callback is not None:
                 continue
             counts: Counter[ClientSensor] = Counter(each.sensor for each in manager.throttled.all())
-            yield
-            for sensor in manager.sensors():
-                yield
+            for number, sensor in enumerate(manager.sensors()):
+                if number % SENSORS_PER_STEP == 0:
+                    yield
                 key = LimitKey(kind, sensor.user, sensor.client_id)
-                known = self._muted.get(key)
-                window_ms = sensor.rate.window.window_ms
+                known, count, rate = self._muted.get(key), counts.get(sensor, 0), sensor.rate
+                window_ms = rate.window.window_ms
                 windows = max(SPAN_MS // window_ms, 2)
-                is_idle = now_ms - sensor.last_record_ms > windows * window_ms
-                if is_idle and not counts[sensor] and known is None:
+                if not count and known is None and now_ms - sensor.last_record_ms > windows * window_ms:
                     continue
                 limit = manager.whole_bound(sensor)
                 if limit == UNLIMITED:
                     continue
-                total, events, elapsed_ms = sensor.rate.recent(now_ms, windows)
+                total, events, elapsed_ms = rate.recent(now_ms, windows)
                 passed, waiting = millionths(total * 1000 / elapsed_ms, limit), 0
-                if counts[sensor] or known is not None:
+                if count or known is not None:
                     state = known or _Muted()
-                    state.counts.append(counts[sensor])
+                    state.counts.append(count)
                     if events:
                         state.size = total / events
                     if any(state.counts):

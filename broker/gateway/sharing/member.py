@@ -3,14 +3,14 @@
 Run by `task` with a clock and a topic; the simulation in the tests runs it with neither.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from broker.common.slices import Steps
 from broker.gateway.sharing.connections import SharedConnections
 from broker.gateway.sharing.division import Demand, Demanding, DemandMeter, part_of
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report, SharedKey, is_count
-from broker.gateway.sharing.table import Division, ShareTable, starting_share
+from broker.gateway.sharing.table import LINES_PER_STEP, Division, ShareTable, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import SensorKey
@@ -25,9 +25,10 @@ UNREPORTED_PARTS: Final = 16
 gateways together can exceed a limit by a sixty-fourth this way.
 """
 
-LEASE_MS: Final = 5_000
+LEASE_MS: Final = 4_000
 """How long a gateway keeps its shares after the beginning of a report that has reached the log. By then the
-others have written `table.MISSED` reports, which free them, and the gateway may not have read those.
+others have written `table.MISSED` reports, the last of which frees and takes them, and the gateway may not
+have read those.
 """
 
 TOLERATED: Final = 50
@@ -111,6 +112,7 @@ class SharingMember:
         if connections is not None:
             demands.update((yield from connections.measure(least, now_ms)).items())
         is_received = self._received == self._number
+        gone = self.table.gone_with_next(self.gateway)
         self._number += 1
         self._begun_ms = now_ms
         lines: dict[SharedKey, Line] = {}
@@ -120,7 +122,7 @@ class SharingMember:
                 if line is not None:
                     lines[key] = line
             else:
-                lines[key] = self._line(key, demand, self.shares.get(key, other), floor, is_received)
+                lines[key] = self._line(key, demand, self.shares.get(key, other), floor, is_received, gone)
             if number % 32 == 31:
                 yield
         self._replace_shares({key: line.share for key, line in lines.items()})
@@ -140,7 +142,8 @@ class SharingMember:
         """Take the next report of the log. The caller calls `enforce` after one or more of them."""
         table, name = self.table, self.gateway
         was_there = name in table
-        if not (yield from table.receive(report)):
+        full = yield from table.receive(report)
+        if full is None:
             return
         if was_there and name not in table:
             self._give_up_shares()
@@ -153,8 +156,10 @@ class SharingMember:
             self._received = report.number
             self.written()
         shares, divisions = self.shares, table.divisions
-        for key in report.lines:
-            yield
+        # Another's report takes from this one's share where all together are too large, and gives nothing.
+        for number, key in enumerate(report.lines if is_last else full):
+            if number % LINES_PER_STEP == 0:
+                yield
             before = share = shares.get(key)
             division = divisions.get(key)
             if share is None or division is None or name not in division.shares:
@@ -205,18 +210,32 @@ class SharingMember:
             return self.connections.least_share(key)
         return self._part(division, division.lines[self.gateway], self._starting_share)
 
-    def _line(self, key: SharedKey, demand: Demand, share: int, floor: int, may_lower: bool) -> Line:
-        """Return the line of a limit of which this gateway has `share` in force."""
+    def _line(
+        self,
+        key: SharedKey,
+        demand: Demand,
+        share: int,
+        floor: int,
+        may_lower: bool,
+        gone: Collection[str],
+    ) -> Line:
+        """Return the line of a limit of which this gateway has `share` in force. It wants its part of what
+        `gone` leave: this report frees their shares.
+        """
         division = self.table.divisions.get(key)
-        part = self._part(division, demand, floor)
+        part = wanted = self._part(division, demand, floor)
+        if gone:
+            wanted = self._part(division, demand, floor, gone)
         is_full = division is not None and division.total > WHOLE
         if may_lower and (share - part > share // TOLERATED or is_full):
             share = min(share, part)
-        return Line(demand.passed, demand.waiting, share, part if self.is_settled else share)
+        return Line(demand.passed, demand.waiting, share, wanted if self.is_settled else share)
 
-    def _part(self, division: Division | None, demand: Demanding, floor: int) -> int:
-        own = self.gateway
-        others = [] if division is None else [line for name, line in division.lines.items() if name != own]
+    def _part(
+        self, division: Division | None, demand: Demanding, floor: int, gone: Collection[str] = ()
+    ) -> int:
+        own, lines = self.gateway, {} if division is None else division.lines
+        others = [line for name, line in lines.items() if name != own and name not in gone]
         return part_of(demand, others, floor)
 
     @property

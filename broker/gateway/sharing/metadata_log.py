@@ -39,7 +39,13 @@ from broker.gateway.sharing.commits import (
     write_commit,
 )
 from broker.gateway.sharing.signing import Records, Refusal, RefusedRecord
-from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
+from broker.gateway.sharing.topic_log import (
+    LogRefused,
+    LogUnavailable,
+    RecordTooLarge,
+    TopicLog,
+    TopicLogRecord,
+)
 from broker.metadata.actor import Actor
 from broker.metadata.changes import KNOWN_KINDS, AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
@@ -102,7 +108,7 @@ class MetadataLog:
     """A `broker.controller.control.Committer`. Call `attach` before `run` and before the first change.
 
     `problem` says why this gateway can neither follow nor change the metadata, None if it can;
-    `must_be_signed` whether `weir sign-metadata` mends it.
+    `must_be_signed` whether `weir sign-metadata` mends it; `is_refused` whether the cluster can have none.
     """
 
     def __init__(
@@ -117,6 +123,7 @@ class MetadataLog:
         """`local` is this gateway's own metadata store, `last_row` the last row of it."""
         self.problem: str | None = None
         self.must_be_signed = False
+        self.is_refused = False
         self.followed = trio.Event()
         """Set once everything is known that was in the log at the start, or never can be."""
         self._gateway = gateway
@@ -170,6 +177,10 @@ class MetadataLog:
                         await self._apply_all(page.entries, page.next_offset)
                 else:
                     self._records.read_up_to(self._offset, self._clock.ms())
+            except LogRefused as error:
+                self.is_refused = True
+                self._end(error)
+                return
             except (LogUnavailable, RecordTooLarge) as error:
                 self._note(error)
                 await trio.sleep(RETRY_S)
@@ -177,11 +188,15 @@ class MetadataLog:
                 logger.error("a change of another gateway was not stored", extra={"reason": str(error)})
                 await trio.sleep(RETRY_S)
             except LogDiverged as error:
-                self.problem = str(error)
                 self.must_be_signed = isinstance(error, UnsignedLog)
-                logger.error("cannot follow the metadata of the cluster", extra={"reason": self.problem})
-                self.followed.set()
+                self._end(error)
                 return
+
+    def _end(self, error: Exception) -> None:
+        """Log that the metadata cannot be followed."""
+        self.problem = str(error)
+        logger.error("cannot follow the metadata of the cluster", extra={"reason": self.problem})
+        self.followed.set()
 
     def _check_all_read(self) -> None:
         """Raise LogDiverged unless the whole log, which has been read, goes with the local store."""

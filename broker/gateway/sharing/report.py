@@ -160,26 +160,55 @@ def write_report(report: Report) -> Steps[bytes]:
     if report.leaving:
         found["leaving"] = True
     pieces: list[bytes] = []
-    limits: list[dict[str, Any]] = []
+    limits: list[_Limit] = []
     connections: dict[str, list[tuple[str | int, ...]]] = {}
     for key, line in report.lines.items():
         if isinstance(key, ConnectionKey):
             connections.setdefault(key.limit, []).append((key.name, *line))
             continue
-        names = {"user": key.user, "client_id": key.client_id}
-        given = {name: value for name, value in names.items() if value is not None}
-        numbers = {"passed": line.passed, "waiting": line.waiting, "share": line.share, "wanted": line.wanted}
-        limits.append({"quota": key.kind.value, **given, **numbers})
+        limits.append(
+            _Limit(
+                quota=key.kind,
+                user=key.user,
+                client_id=key.client_id,
+                passed=line.passed,
+                waiting=line.waiting,
+                share=line.share,
+                wanted=line.wanted,
+            )
+        )
         if len(limits) == LINES_AT_ONCE:
-            pieces.append(as_json(limits)[1:-1])
+            pieces.append(_limits_as_json(limits))
             limits.clear()
             yield
     if limits:
-        pieces.append(as_json(limits)[1:-1])
+        pieces.append(_limits_as_json(limits))
     if report.has_connections:
         found["connections"] = connections
         yield
     return b'%b,"limits":[%b]}' % (as_json(found)[:-1], b",".join(pieces))
+
+
+def _limits_as_json(limits: list["_Limit"]) -> bytes:
+    """Return limits without brackets."""
+    try:
+        return msgspec.json.encode(limits)[1:-1]
+    except UnicodeEncodeError:
+        return as_json(msgspec.to_builtins(limits))[1:-1]
+
+
+def reads_as(report: Report, data: bytes) -> bool:
+    """Return whether `read_report` returns an equal report of what `write_report` has made of it, as far as
+    that is certain without reading it.
+    """
+    if len(data) > MAX_PIECE or data.find(LIMITS, 0, MAX_HEAD) < 0:
+        return False
+    names = (name for key in report.lines for name in key[1:] if name is not None)
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_report(data: bytes) -> Steps[Report]:
@@ -201,7 +230,7 @@ def read_report(data: bytes) -> Steps[Report]:
                 lines[ConnectionKey(limit, name)] = Line(*numbers)
         for piece in pieces:
             for each in _LINES.decode(piece):
-                key = LimitKey(QuotaKind(each.quota), each.user, each.client_id)
+                key = LimitKey(each.quota, each.user, each.client_id)
                 lines[key] = Line(each.passed, each.waiting, each.share, each.wanted)
             yield
         return Report(gateway, _amount(number, "number"), lines, leaving, bool(given))
@@ -211,14 +240,14 @@ def read_report(data: bytes) -> Steps[Report]:
         raise UnreadableReport(f"{type(error).__name__}: {error}") from error
 
 
-class _Limit(msgspec.Struct):
-    quota: str
+class _Limit(msgspec.Struct, omit_defaults=True, kw_only=True):
+    quota: QuotaKind
+    user: str | None = None
+    client_id: str | None = None
     passed: Amount
     waiting: Amount
     share: Amount
     wanted: Amount
-    user: str | None = None
-    client_id: str | None = None
 
 
 class _Connections(msgspec.Struct, array_like=True):

@@ -31,6 +31,9 @@ MAX_GATEWAYS: Final = 1_000
 name gateways that there are not, and each takes a part of every limit and time in each report.
 """
 
+LINES_PER_STEP: Final = 16
+"""Lines between two pauses; ours. Each takes 2 microseconds."""
+
 STARTING_PARTS: Final = 4
 """Before it has a share, a gateway uses an equal part of a limit divided by this."""
 
@@ -140,18 +143,18 @@ class ShareTable:
         """The limits that gateways use."""
         return self._divisions
 
-    def receive(self, report: Report) -> Steps[bool]:
-        """Take the next report of the log. Returns False for one that comes twice or too late, which changes
-        nothing.
+    def receive(self, report: Report) -> Steps[list[SharedKey] | None]:
+        """Take the next report of the log. Returns the limits of the report whose shares are too large
+        together, and None for one that comes twice or too late, which changes nothing.
         """
         self._position += 1
         name = report.gateway
         member = self._members.get(name)
         if member is not None and report.number <= member.number:
-            return False
+            return None
         if report.leaving:
             self._remove([name])
-            return True
+            return []
         if member is None:
             if len(self._members) >= MAX_GATEWAYS:
                 self._remove([next(iter(self._members))])
@@ -166,13 +169,17 @@ class ShareTable:
         for key in before - member.keys:
             self._drop(key, name)
             yield
-        for key, line in report.lines.items():
-            yield
+        full: list[SharedKey] = []
+        for number, (key, line) in enumerate(report.lines.items()):
+            if number % LINES_PER_STEP == 0:
+                yield
             division = self._divisions.get(key)
             if division is None:
                 division = self._divisions[key] = Division()
             division.put(name, line, self._reserved(division, name) if is_count(key) else 0)
-        return True
+            if division.total > WHOLE:
+                full.append(key)
+        return full
 
     def _reserved(self, division: Division, name: str) -> int:
         """Return the equal parts of the gateways without a line, once `name` has one."""
@@ -180,11 +187,20 @@ class ShareTable:
         without = sharing - len(division.lines) - (name not in division.lines)
         return max(without, 0) * equal_part(sharing)
 
+    def gone_with_next(self, gateway: str) -> frozenset[str]:
+        """Return the gateways that the next report of this one removes, unless they write one before."""
+        member = self._members.get(gateway)
+        if member is None or len(member.positions) < MISSED - 1:
+            return frozenset()
+        return frozenset(self._silent_since(member.positions[1 - MISSED]))
+
     def _gone(self, member: _Member) -> list[str]:
         """Return the gateways that have missed too many reports, now that `member` has written one."""
         if len(member.positions) < MISSED:
             return []
-        since = member.positions[0]
+        return self._silent_since(member.positions[0])
+
+    def _silent_since(self, since: int) -> list[str]:
         gone = []
         for name, other in self._members.items():
             if other.positions[-1] >= since:

@@ -18,7 +18,14 @@ from broker.gateway.sharing import client_summary
 from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
 from broker.gateway.sharing.member import LEASE_MS, SharingMember
-from broker.gateway.sharing.report import Report, UnreadableReport, check_size, read_report, write_report
+from broker.gateway.sharing.report import (
+    Report,
+    UnreadableReport,
+    check_size,
+    read_report,
+    reads_as,
+    write_report,
+)
 from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
 from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
@@ -77,6 +84,7 @@ class SharingTask:
         self._offset = 0
         self._awaited: tuple[int, trio.Event] = (0, trio.Event())
         self._written = trio.Event()
+        self._sent: tuple[bytes, Report | None] = (b"", None)
         self._is_caught_up = False
         self._warned_ms: int | None = None
         self._failures = dict.fromkeys(
@@ -171,7 +179,9 @@ class SharingTask:
     async def _receive_report(self, value: bytes) -> None:
         """Raises UnreadableReport."""
         member = self._member
-        report = await run_slices(read_report(value))
+        sent, report = self._sent
+        if value != sent or report is None:
+            report = await run_slices(read_report(value))
         await run_slices(member.receive(report))
         self._on_report(report.gateway)
         if report.leaving and self._summaries is not None:
@@ -257,6 +267,7 @@ class SharingTask:
     async def _append_report(self, report: Report) -> bool:
         """Return whether the report is in the log for certain."""
         value = await run_slices(write_report(report))
+        self._sent = value, report if reads_as(report, value) else None
         return await self._append(WRITE, self._member.gateway.encode(), value)
 
     async def _append(self, what: str, key: bytes, value: bytes) -> bool:

@@ -14,7 +14,7 @@ import trio
 from broker.common.clock import Clock
 from broker.common.errors import ApiError, ErrorCode
 from broker.gateway.upstream.client import UpstreamClient, create_topic, describe_topic
-from broker.gateway.upstream.errors import UpstreamError, name_of
+from broker.gateway.upstream.errors import UpstreamError, WeirUpstreamError, name_of
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -51,6 +51,10 @@ TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE
 
 class LogUnavailable(Exception):  # noqa: N818 - describes the log
     """The log could not be read, or it is not known whether a record was appended."""
+
+
+class LogRefused(LogUnavailable):
+    """The upstream cluster is Weir itself, whose topics are its own."""
 
 
 class RecordTooLarge(Exception):  # noqa: N818 - describes the record
@@ -170,6 +174,8 @@ class TopicLog:
             limit_ms = None if self._timeout_ms is None else self._timeout_ms + wait_ms
             name = f"{self._name} {lane}"
             return await self._client.request(leader, request, version, lane=name, timeout_ms=limit_ms)
+        except WeirUpstreamError as error:
+            raise LogRefused(str(error)) from error
         except UpstreamError as error:
             self._leader = None
             raise LogUnavailable(str(error)) from error

@@ -8,10 +8,12 @@ import trio
 
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
+from broker.controller.topics import ONLY_BY_WEIR
 from broker.gateway.upstream.cluster import UpstreamCluster
 from broker.gateway.upstream.connection import UpstreamConnection
-from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError
+from broker.gateway.upstream.errors import Reason, ReconnectBackoff, UpstreamError, WeirUpstreamError
 from broker.gateway.upstream.security import UpstreamSecurity
+from broker.metadata.image import OUR_TOPICS
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -96,9 +98,15 @@ class UpstreamClient:
         key = (address, lane)
         target = self._targets.get(key)
         if target is None:
+            self._forget_nodes()
             target = _Target(partial(self._start, address), ReconnectBackoff(self._config))
             self._targets[key] = target
         return target
+
+    def _forget_nodes(self) -> None:
+        """Forget addresses that no node has any more, and close their connections."""
+        for key in [each for each in self._targets if not self._cluster.knows(each[0])]:
+            self._targets.pop(key).retire()
 
     def _start(self, address: Address) -> UpstreamConnection:
         if self._nursery is None:
@@ -121,6 +129,11 @@ class _Target:
     def is_open(self) -> bool:
         return self._connection is not None and self._connection.is_usable
 
+    def retire(self) -> None:
+        """Close the connection after its last response."""
+        if self._connection is not None:
+            self._connection.retire()
+
     async def open(self) -> UpstreamConnection:
         """Return an open connection. After a failure, waits for the backoff first. Raises UpstreamError."""
         if not self.is_open:
@@ -142,12 +155,17 @@ class _Target:
 
 
 async def describe_topic(client: UpstreamClient, topic: str, lane: str = "") -> Any:
-    """Return what Metadata says of a topic, which it does not create. Raises UpstreamError."""
+    """Return what Metadata says of a topic, which it does not create. Raises UpstreamError, as a
+    WeirUpstreamError for a topic of Weir that the cluster keeps for itself: Kafka knows no such topic.
+    """
     request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     response: MetadataResponse = await client.request(None, request, METADATA_VERSION, lane=lane)
     if not response.topics:
         raise UpstreamError(Reason.PROTOCOL, f"Metadata of {topic}: the response has no topic")
-    return response.topics[0]
+    found = response.topics[0]
+    if found.is_internal and topic.startswith(OUR_TOPICS):
+        raise WeirUpstreamError
+    return found
 
 
 async def create_topic(
@@ -158,11 +176,14 @@ async def create_topic(
     lane: str = "",
 ) -> int:
     """Create a topic with the cluster's default replication factor, and return the error code. Raises
-    UpstreamError.
+    UpstreamError, as `describe_topic` does.
     """
     settings = [CreatableTopicConfig(name, value) for name, value in configs]
     request = CreateTopicsRequest(
         [CreatableTopic(topic, partitions, -1, configs=settings)], CREATE_TIMEOUT_MS
     )
     response = await client.request(None, request, lane=lane)
-    return int(response.topics[0].error_code)
+    created = response.topics[0]
+    if created.error_message == ONLY_BY_WEIR:
+        raise WeirUpstreamError
+    return int(created.error_code)

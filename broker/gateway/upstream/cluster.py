@@ -343,6 +343,10 @@ class UpstreamCluster:
         """Return the node with this address, or None."""
         return next((node_id for node_id, node in self.nodes.items() if node.address == address), None)
 
+    def knows(self, address: Address) -> bool:
+        """Return whether a present node or a bootstrap server has this address."""
+        return address in self._config.bootstrap_servers or self.node_at(address) is not None
+
     def bootstrap_address(self) -> Address:
         """Return the next address to bootstrap from: the connected nodes in turn; if there are none, all
         known nodes and the bootstrap servers in turn.

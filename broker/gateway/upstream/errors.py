@@ -1,6 +1,7 @@
 """The reasons why a request to an upstream broker, or a connection to it, failed; when to try again."""
 
 from enum import StrEnum
+from typing import Final
 
 from broker.common.errors import ErrorCode
 from broker.config.sections import UpstreamConfig
@@ -27,6 +28,9 @@ class Reason(StrEnum):
     PRINCIPAL = "principal"
 
 
+WEIR_UPSTREAM: Final = "the upstream cluster is Weir itself, which lets nobody else write to topics __weir_*"
+
+
 class UpstreamError(Exception):
     """The only exception of this package. Its text names the address and contains no secret."""
 
@@ -37,6 +41,13 @@ class UpstreamError(Exception):
     def again(self) -> "UpstreamError":
         """Return an equal exception: several tasks can raise the error of one connection."""
         return UpstreamError(self.reason, str(self))
+
+
+class WeirUpstreamError(UpstreamError):
+    """The upstream cluster is a broker of Weir or another gateway, whose topics `__weir_*` are its own."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.PROTOCOL, WEIR_UPSTREAM)
 
 
 def name_of(code: int) -> str:

@@ -7,17 +7,25 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.common.slices import run_through
-from broker.controller.commands import AlterUserScramCredentials, CreateAcls
-from broker.controller.scram import upsertion_of
+from broker.controller.commands import AlterUserScramCredentials, CreateAcls, DeleteAcls
+from broker.controller.scram import deletion_of, upsertion_of
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.acls import AclDescription, DescribeAclsResource, DescribeAclsResponse
+from broker.protocol.messages.acls import (
+    AclDescription,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 from broker.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
 from broker.security.acl.acl import Acl, Operation, PatternType, Permission, ResourceType
+from broker.views.acls import filter_of
 from tests.gateway.contents.world import CONSOLE, World, rest_of, world
 from tests.support.fake_upstream import fake_cluster
 from tests.support.running_gateway import running_gateway
@@ -106,6 +114,65 @@ async def test_decisions_are_those_of_the_broker_itself(tmp_path: Path) -> None:
         # A change at the gateway counts for the next question.
         await found.ask("POST", "acls", 201, WANTED | {"resource_type": "TOPIC", "name": "bil"})
         assert not (await found.get(question("bob", "bills")))["allowed"]
+
+
+async def test_a_change_is_decided_by_what_the_cluster_says_now(tmp_path: Path) -> None:
+    """And not by what the page has shown: others change the cluster too."""
+    async with world(tmp_path, of_broker=(AUTHORIZER, OPEN, "super.users=User:ANONYMOUS")) as found:
+        own = found.broker.server.control
+        assert (await found.get("acls"))["items"] == (await found.get("scram-users"))["items"] == []
+        await own.apply(CreateAcls((ACL,)), BROKER_ITSELF)
+        same = WANTED | {"resource_type": "TOPIC", "name": "orders", "pattern_type": "LITERAL"}
+        same |= {"principal": "User:alice", "permission": "ALLOW"}
+        problem = await found.ask("POST", "acls", 409, same)
+        await own.apply(DeleteAcls((filter_of(ACL),)), BROKER_ITSELF)
+        await found.ask("DELETE", f"acls/{problem['id']}", 404)
+        await own.apply(CreateAcls((ACL,)), BROKER_ITSELF)
+        await found.ask("DELETE", f"acls/{problem['id']}", 204)
+        assert list(own.image.acls) == []
+
+        upsertion = upsertion_of("alice", "SCRAM-SHA-256", "secret", 4096, None)
+        await own.apply(AlterUserScramCredentials((upsertion,)), BROKER_ITSELF)
+        body = {"password": "a long secret", "iterations": 8192}
+        await found.ask("PUT", "scram-users/SCRAM-SHA-256/alice", 200, body)
+        await own.apply(
+            AlterUserScramCredentials((deletion_of("alice", "SCRAM-SHA-256", None),)), BROKER_ITSELF
+        )
+        await found.ask("DELETE", "scram-users/SCRAM-SHA-256/alice", 404)
+        await own.apply(AlterUserScramCredentials((upsertion,)), BROKER_ITSELF)
+        await found.ask("DELETE", "scram-users/SCRAM-SHA-256/alice", 204)
+
+
+@pytest.mark.parametrize("deleted", [0, 1])
+async def test_an_acl_that_the_cluster_does_not_delete_is_an_error(tmp_path: Path, deleted: int) -> None:
+    """The response is one of success, with an error for this ACL."""
+    matching = DeleteAclsMatchingAcl(
+        0 if deleted else ErrorCode.POLICY_VIOLATION,
+        None if deleted else "a policy keeps it",
+        ResourceType.TOPIC,
+        "orders",
+        PatternType.LITERAL,
+        "User:alice",
+        "*",
+        Operation.READ,
+        Permission.ALLOW,
+    )
+    async with fake_cluster(1) as cluster:
+        (node,) = cluster.live
+        node.versions |= {ApiKey.DESCRIBE_ACLS: (1, 3), ApiKey.DELETE_ACLS: (1, 3)}
+        node.answers[ApiKey.DESCRIBE_ACLS] = acls
+        node.answers[ApiKey.DELETE_ACLS] = lambda _request: DeleteAclsResponse(
+            filter_results=[DeleteAclsFilterResult(matching_acls=[matching])]
+        )
+        async with running_gateway(tmp_path, node.port, CONSOLE) as gateway, rest_of(gateway) as http:
+            (row,) = (await http.get("/api/v1/acls")).json()["items"]
+            answer = await http.delete(f"/api/v1/acls/{row['id']}")
+            notes = (await http.get("/api/v1/audit?kind=upstream")).json()["items"]
+        if deleted:
+            assert answer.status_code == 204 and len(notes) == 1
+        else:
+            assert answer.json()["code"] == "POLICY_VIOLATION" and notes == []
+            assert "a policy keeps it" in answer.json()["detail"]
 
 
 async def test_without_an_authorizer_nothing_is_decided(tmp_path: Path) -> None:

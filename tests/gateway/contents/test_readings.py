@@ -241,3 +241,38 @@ async def test_nothing_is_read_before_it_runs(autojump_clock: MockClock) -> None
     with pytest.raises(ApiError, match="still being read"):
         await cluster.readings.fresh(Part.TOPICS)
     assert cluster.reads == []
+
+
+@pytest.mark.parametrize("age_s", [0.0, 0.001, 9.999])
+async def test_a_change_is_decided_by_a_reading_that_begins_after_it(
+    autojump_clock: MockClock, age_s: float
+) -> None:
+    async with running() as cluster:
+        await cluster.readings.fresh(Part.TOPICS)
+        await trio.sleep(age_s)
+        await cluster.readings.now(Part.TOPICS)
+        assert (len(cluster.reads), cluster.value()) == (2, 2)
+        await cluster.readings.fresh(Part.TOPICS)
+        assert len(cluster.reads) == 2
+
+
+async def test_a_change_does_not_count_on_a_reading_that_runs_already(autojump_clock: MockClock) -> None:
+    async with running() as cluster:
+        cluster.takes_s = 2.0
+        cluster.readings.want(Part.TOPICS)
+        await trio.sleep(1)
+        await cluster.readings.now(Part.TOPICS)
+        assert (trio.current_time(), cluster.value()) == (4.0, 2)
+
+
+async def test_a_change_is_not_decided_by_an_earlier_reading(autojump_clock: MockClock) -> None:
+    async with running() as cluster:
+        await cluster.readings.fresh(Part.TOPICS)
+        cluster.error = UpstreamError(Reason.REFUSED, "node 0: refused")
+        with pytest.raises(ApiError, match="node 0: refused"):
+            await cluster.readings.now(Part.TOPICS)
+        await cluster.readings.fresh(Part.TOPICS)
+        assert cluster.value() == 1
+        cluster.error, cluster.takes_s = None, WAIT_S + 1
+        with pytest.raises(ApiError):
+            await cluster.readings.now(Part.TOPICS)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from broker.controller.commands import NewTopic
+from broker.controller.commands import CreatePartitions, DeleteTopics, NewPartitions, NewTopic, TopicRef
+from broker.metadata.actor import BROKER_ITSELF
 from tests.gateway.contents.world import World, world
 
 ORDERS = NewTopic("orders", 2, 1, (("retention.ms", "3600000"),))
@@ -78,6 +79,25 @@ async def test_a_change_of_a_topic_that_has_changed_since_is_refused(tmp_path: P
         await found.ask("DELETE", "topics/orders", 412, If_Match=etag)
         etag = (await found.http.get("/api/v1/topics/orders")).headers["ETag"]
         await found.ask("DELETE", "topics/orders", 204, If_Match=etag)
+
+
+async def test_partitions_are_compared_with_those_that_the_topic_has_now(tmp_path: Path) -> None:
+    """And not with those that the page has shown: others change the cluster too."""
+    async with world(tmp_path) as found:
+        await found.create(ORDERS)
+        assert (await found.get("topics/orders"))["partitions"] == 2
+        own = found.broker.server.control
+        await own.apply(CreatePartitions((NewPartitions("orders", 4),)), BROKER_ITSELF)
+        problem = await found.ask("PUT", "topics/orders/partitions", 409, {"count": 3})
+        assert (problem["code"], problem["current"]) == ("INVALID_PARTITIONS", 4)
+        answer = await found.ask("PUT", "topics/orders/partitions", 200, {"count": 4})
+        assert (answer["before"], answer["count"]) == (4, 4)
+        assert await trail(found) == []
+        await own.apply(DeleteTopics((TopicRef("orders"),)), BROKER_ITSELF)
+        await found.ask("PUT", "topics/orders/partitions", 404, {"count": 5})
+        await found.create(ORDERS)
+        answer = await found.ask("PUT", "topics/orders/partitions", 200, {"count": 4})
+        assert (answer["before"], own.image.topics["orders"].partitions) == (2, 4)
 
 
 async def test_the_gateways_topics_are_theirs(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.gateway.sharing.member import SETTLED, SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
-from broker.gateway.sharing.table import starting_share
+from broker.gateway.sharing.table import MISSED, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
@@ -245,17 +245,17 @@ def test_nothing_is_lowered_after_a_report_that_was_not_received(settled):
     assert settled.report(3_010).lines[ALICE] == Line(100_000, 0, 800_000, 500_000)
 
 
-def test_without_the_others_a_gateway_keeps_its_share_for_five_seconds(settled):
+def test_without_the_others_a_gateway_keeps_its_share_for_four_seconds(settled):
     """Its last report that is in the log was begun at 30 ms."""
     settled.receive(other(2, 125_000, 100_000))
-    for second in range(1, 5):
+    for second in range(1, 4):
         settled.use(400_000, second * 1_000)
         settled.report(second * 1_000)
         assert settled.bound == LIMIT * 0.8
-    for at_ms, bound in ((5_029, 0.8), (5_030, 0.125), (5_031, 0.125), (60_000, 0.125)):
+    for at_ms, bound in ((4_029, 0.8), (4_030, 0.125), (4_031, 0.125), (60_000, 0.125)):
         settled.receive(at_ms=at_ms)
         assert settled.bound == LIMIT * bound
-        assert settled.member.has_expired is (at_ms >= 5_030)
+        assert settled.member.has_expired is (at_ms >= 4_030)
     settled.use(100_000, 60_400)
     report = settled.report(60_500)
     settled.receive(report, at_ms=60_600)
@@ -266,7 +266,7 @@ def test_without_the_others_a_gateway_keeps_its_share_for_five_seconds(settled):
 def test_a_report_that_is_written_renews_the_lease(settled):
     settled.report(2_000)
     settled.member.written()
-    for at_ms, bound in ((6_999, 1), (7_000, 0.125)):
+    for at_ms, bound in ((5_999, 1), (6_000, 0.125)):
         settled.receive(at_ms=at_ms)
         assert settled.bound == LIMIT * bound
 
@@ -304,3 +304,43 @@ def test_a_changed_limit_applies_to_the_present_share_at_once(settled):
     settled.receive(other(2, 125_000, 100_000))
     settled.quotas.apply(Entity("alice"), "producer_byte_rate", 2 * LIMIT, BASE_MS)
     assert settled.bound == 1_600_000
+
+
+@pytest.mark.parametrize(
+    ("reports", "wanted", "share"), [(MISSED - 2, 600_000, 500_000), (MISSED - 1, WHOLE, WHOLE)]
+)
+def test_the_report_that_frees_the_shares_of_a_silent_gateway_wants_its_part_of_them(reports, wanted, share):
+    """And not the next one, a second later. It lowers nothing before the others have seen it."""
+    gateway = Gateway("a")
+    for number in range(1, SETTLED + 1):
+        gateway.use(1, number * 1_000)
+        gateway.receive(other(number, 500_000, 500_000), gateway.report(number * 1_000))
+    at_ms = SETTLED * 1_000
+    for _ in range(reports - 1):
+        at_ms += 1_000
+        gateway.use(500_000, at_ms)
+        gateway.receive(gateway.report(at_ms))
+    gateway.use(500_000, at_ms + 1_000)
+    report = gateway.report(at_ms + 1_000)
+    assert report.lines[ALICE].wanted == wanted
+    assert report.lines[ALICE].share <= 500_000
+    gateway.receive(report)
+    assert ("other" in gateway.member.table) is (reports < MISSED - 1)
+    assert gateway.member.shares[ALICE] == share
+
+
+def test_a_gateway_that_was_only_slow_keeps_what_it_has():
+    """Its report comes just before the one that would have freed its shares."""
+    gateway = Gateway("a")
+    for number in range(1, SETTLED + 1):
+        gateway.use(1, number * 1_000)
+        gateway.receive(other(number, 500_000, 500_000), gateway.report(number * 1_000))
+    at_ms = SETTLED * 1_000
+    for _ in range(MISSED - 2):
+        at_ms += 1_000
+        gateway.use(500_000, at_ms)
+        gateway.receive(gateway.report(at_ms))
+    gateway.use(500_000, at_ms + 1_000)
+    report = gateway.report(at_ms + 1_000)
+    gateway.receive(other(SETTLED + 1, 500_000, 500_000), report)
+    assert gateway.member.shares[ALICE] + 500_000 <= WHOLE

@@ -20,6 +20,7 @@ from broker.gateway.sharing.report import (
     Report,
     UnreadableReport,
     read_report,
+    reads_as,
     write_report,
 )
 from broker.gateway.sharing.task import MAX_BYTES
@@ -58,6 +59,33 @@ def test_a_farewell_is_read_as_it_was_written():
     assert run_through(read_report(run_through(write_report(Report("g", 3, leaving=True))))) == Report(
         "g", 3, {}, leaving=True
     )
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_certain"),
+    [
+        ((ALICE, LimitKey(QuotaKind.FETCH, None, "äpp"), ConnectionKey(PER_IP, "10.0.0.1")), True),
+        ((LimitKey(QuotaKind.FETCH, "half \ud83d", None),), False),
+        ((ConnectionKey(PER_IP, "half \ud83d"),), False),
+        ((), True),
+    ],
+)
+def test_a_gateway_need_not_read_its_own_report(keys, is_certain):
+    """A name that is not valid Unicode is read as another one, by all gateways."""
+    lines = {key: Line(1, 2, 3, 4) for key in keys}
+    report = Report("g", 1, lines, has_connections=True)
+    data = run_through(write_report(report))
+    assert reads_as(report, data) is is_certain
+    assert (run_through(read_report(data)) == report) is is_certain
+
+
+def test_a_report_of_which_pieces_may_be_too_large_is_read():
+    name = "x" * (MAX_PIECE // 2)
+    for count, is_certain in ((1, True), (2, False)):
+        report = Report(
+            "g", 1, {LimitKey(QuotaKind.FETCH, name, str(each)): Line(0, 0, 1, 0) for each in range(count)}
+        )
+        assert reads_as(report, run_through(write_report(report))) is is_certain
 
 
 def test_fields_that_a_later_version_adds_are_ignored():

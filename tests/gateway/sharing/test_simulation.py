@@ -9,7 +9,13 @@ import random
 import pytest
 
 from broker.gateway.sharing.report import WHOLE
-from tests.gateway.sharing.simulated import SimulatedClient, SimulatedCluster, SimulatedGateway, produce
+from tests.gateway.sharing.simulated import (
+    POLL_MS,
+    SimulatedClient,
+    SimulatedCluster,
+    SimulatedGateway,
+    produce,
+)
 
 USERS = ("u0", "u1", "u2", "u3")
 REQUEST_BYTES = 50_000
@@ -120,6 +126,22 @@ def test_a_dead_gateways_shares_are_back_within_five_seconds(story):
     assert story.highest() <= EXCESS
 
 
+@pytest.mark.parametrize("phase_ms", range(0, 1_000, 250))
+@pytest.mark.parametrize("died_ms", [10, 500, 990])
+def test_the_other_of_two_gateways_has_the_whole_limit_within_five_seconds(phase_ms, died_ms):
+    """Wherever in the second it dies, between two reports of either."""
+    cluster = SimulatedCluster({"u0": 1_000_000})
+    left, dying = cluster.add_gateway(0), cluster.add_gateway(phase_ms)
+    for gateway in (left, dying):
+        cluster.connect(SimulatedClient("u0", 10_000), gateway)
+    cluster.run(12 + died_ms / 1_000)
+    assert (cluster.share(left, "u0") or 0) < WHOLE * 0.6
+    cluster.die(dying)
+    cluster.run(5 + POLL_MS / 1_000)
+    sensor = left.quotas.produce.find("u0", "app")
+    assert sensor is not None and sensor.bound >= 1_000_000 * (1 - TOLERANCE)
+
+
 def test_the_shares_of_a_gateway_that_leaves_are_back_within_three_seconds(story):
     story.run(10)
     story.highest()
@@ -150,9 +172,9 @@ def test_gateways_without_the_others_keep_their_shares_for_the_lease_and_come_ba
     before = [story.cluster.share(gateway, "u2") for gateway in lost]
     for gateway in lost:
         story.cluster.cut_off(gateway)
-    story.run(4)
+    story.run(3)
     assert [story.cluster.share(gateway, "u2") for gateway in lost] == before
-    story.run(6)
+    story.run(7)
     floor = WHOLE // (4 * len(story.gateways))
     assert [story.cluster.share(gateway, "u2") for gateway in lost] == [floor] * len(lost)
     # The others have divided the whole limit among themselves.

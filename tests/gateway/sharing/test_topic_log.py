@@ -52,6 +52,9 @@ class OneNode:
     def address_of(self, node_id: int) -> Address:
         return self._address
 
+    def knows(self, address: Address) -> bool:
+        return True
+
     def bootstrap_address(self) -> Address:
         return self._address
 

@@ -33,6 +33,9 @@ class Nodes:
     def address_of(self, node_id: int) -> Address | None:
         return self.addresses.get(node_id)
 
+    def knows(self, address: Address) -> bool:
+        return address in self.addresses.values()
+
     def bootstrap_address(self) -> Address:
         self.turn += 1
         return list(self.addresses.values())[self.turn % len(self.addresses)]
@@ -359,3 +362,39 @@ async def _cancellable(
         async with trio.open_nursery() as nursery:
             await nursery.start(client.run)
             task_status.started(scope)
+
+
+async def test_addresses_of_nodes_that_are_gone_are_forgotten() -> None:
+    async with fake_cluster() as cluster:
+        config = cluster.config()
+        nodes = Nodes(cluster)
+        client = UpstreamClient(config, UpstreamSecurity(config, TrioClock()), nodes)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(client.run)
+            await client.request(0, MetadataRequest([]))
+            for node_id in range(1, 20):
+                node = await cluster.add(node_id)
+                nodes.addresses[node_id] = node.address
+                for lane in ("", "polls"):
+                    await client.request(node_id, MetadataRequest([]), lane=lane)
+                assert len(client._targets) <= 5
+                del nodes.addresses[node_id]
+            for node in cluster.live[1:-1]:
+                await node.wait_until(lambda node=node: node.open_connections == 0)
+            # A connection that is still asked something ends with its last response.
+            gone = cluster.live[-1]
+            nodes.addresses[gone.node_id] = gone.address
+            gone.delay_s = 0.1
+            answers = []
+
+            async def ask() -> None:
+                answers.append(await client.request(gone.node_id, MetadataRequest([])))
+
+            asked = gone.count(ApiKey.METADATA)
+            nursery.start_soon(ask)
+            await gone.wait_until(lambda: gone.count(ApiKey.METADATA) > asked)
+            del nodes.addresses[gone.node_id]
+            await client.request(0, MetadataRequest([]), lane="new")
+            await gone.wait_until(lambda: gone.open_connections == 0)
+            assert len(answers) == 1
+            nursery.cancel_scope.cancel()

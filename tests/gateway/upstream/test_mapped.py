@@ -10,11 +10,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.common.errors import ConfigError
+from broker.common.slices import run_through
 from broker.config.load import load
 from broker.config.sections import UpstreamConfig
 from broker.config.sections.gateway import MAP_KEY
 from broker.gateway.upstream.errors import Reason, UpstreamError
-from broker.gateway.upstream.mapped import MAX_FILE_BYTES, MappedPrincipals, read_entries
+from broker.gateway.upstream.mapped import MAX_FILE_BYTES, MappedPrincipals, read_map, read_text
 from broker.network.clock import TrioClock
 from broker.security.client_login import SCRAM_MODULE
 from broker.security.plain import PLAIN_MODULE
@@ -29,6 +30,13 @@ def login(user: str, password: str = SECRET, module: str = SCRAM_MODULE) -> str:
 
 def config_of(mechanism: str = "SCRAM-SHA-256") -> UpstreamConfig:
     return load(None, (f"upstream.sasl.mechanism={mechanism}",), {}).config.upstream
+
+
+def read_entries(file: Path, mechanism: str = "SCRAM-SHA-256") -> list[str]:
+    """The principals of a file that is for this mechanism."""
+    found = run_through(read_map(str(file), read_text(str(file)), mechanism))
+    found.check(mechanism)
+    return list(found.entries)
 
 
 class Mapped:
@@ -193,7 +201,7 @@ def test_an_error_names_the_line_and_shows_no_secret(
     file = tmp_path / "principals.properties"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        read_entries(str(file), "SCRAM-SHA-256")
+        read_entries(file)
     assert str(caught.value).startswith(f"{file}, line {line}: {MAP_KEY}=")
     assert allowed in str(caught.value) and "secret" not in str(caught.value)
 
@@ -203,30 +211,63 @@ def test_a_file_of_any_size_is_not_read(tmp_path: Path, spare: int) -> None:
     file = tmp_path / "principals.properties"
     file.write_text(f"alice={login('a')}\n#".ljust(MAX_FILE_BYTES - spare, "x"))
     if spare >= 0:
-        assert list(read_entries(str(file), "SCRAM-SHA-256")) == ["alice"]
+        assert read_entries(file) == ["alice"]
         return
-    with pytest.raises(ConfigError, match=f"at most {MAX_FILE_BYTES} bytes"):
-        read_entries(str(file), "SCRAM-SHA-256")
+    with pytest.raises(ConfigError, match=f"more than {MAX_FILE_BYTES} bytes"):
+        read_entries(file)
 
 
-async def test_another_mechanism_reads_the_file_for_it(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_another_mechanism_takes_the_same_entries(tmp_path: Path, mock_clock: MockClock) -> None:
     async with mapped(tmp_path, f"alice={login('a')}") as found:
         found.principals.configure(config_of("SCRAM-SHA-512"))
         credentials = await found.principals.credentials("alice")
         assert credentials is not None and credentials.mechanism == "SCRAM-SHA-512"
-        with pytest.raises(ConfigError, match="the login module of PLAIN"):
+        assert await found.principals.credentials("alice") is credentials
+        with pytest.raises(ConfigError, match=r"line 1.*the login module of PLAIN"):
             found.principals.configure(config_of("PLAIN"))
         assert await found.user("alice") == "a"
 
 
-async def test_a_change_of_the_login_loses_no_principal_that_has_left_the_file(
-    tmp_path: Path, mock_clock: MockClock
+async def test_a_change_of_settings_reads_no_file(tmp_path: Path, mock_clock: MockClock) -> None:
+    """It happens between two requests, and a file can be large, or on a disk that does not answer."""
+    async with mapped(tmp_path, f"alice={login('a')}") as found:
+        found.file.unlink()
+        found.principals.check(config_of("SCRAM-SHA-512"))
+        found.principals.configure(config_of("SCRAM-SHA-512"))
+        assert await found.user("alice") == "a"
+
+
+async def test_a_file_for_the_next_mechanism_waits_for_it(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Settings that change before the next check read the file as well."""
+    async with mapped(tmp_path, f"alice={login('a')}\nbob={login('b')}") as found:
+        found.file.write_text(f"alice={login('plain-a', module=PLAIN_MODULE)}")
+        await read_again(mock_clock, caplog, "cannot use the new credentials of principals")
+        assert await found.user("alice") == "a" and await found.user("bob") == "b"
+        found.principals.configure(config_of("PLAIN"))
+        assert await found.user("alice") == "plain-a" and await found.user("bob") is None
+        mock_clock.jump(CHECK_EVERY_MS / 1_000)
+        await wait_all_tasks_blocked()
+        assert sorted(found.closed) == ["alice", "bob"]
+
+
+@pytest.mark.parametrize("line", [f"user-{{}}={login('u')}\n", "# comment {}\n", "\n"])
+def test_a_large_file_is_read_in_steps(tmp_path: Path, line: str) -> None:
+    """One for each line: a second of work would hold all requests back."""
+    lines = [line.format(number) for number in range(1_000)]
+    text = "".join([*lines, f"alice={login('a')}\n"])
+    assert sum(1 for _ in read_map("file", text, "SCRAM-SHA-256")) == 1_001
+
+
+async def test_a_change_of_the_login_loses_no_principal_that_has_left_the_file(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The mechanism changes after the file has, and before the file is read."""
+    caplog.set_level(logging.INFO)
     async with mapped(tmp_path, f"alice={login('a')}\nbob={login('b')}\ncarol={login('c')}") as found:
         found.file.write_text(f"alice={login('a')}\ncarol={login('other')}")
         found.principals.configure(config_of("SCRAM-SHA-512"))
-        assert found.closed == [] and await found.user("bob") is None
-        mock_clock.jump(CHECK_EVERY_MS / 1_000)
+        assert found.closed == [] and await found.user("bob") == "b"
+        await read_again(mock_clock, caplog)
         await wait_all_tasks_blocked()
         assert sorted(found.closed) == ["bob", "carol"]
