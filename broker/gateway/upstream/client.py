@@ -165,4 +165,6 @@ async def create_topic(
         [CreatableTopic(topic, partitions, -1, configs=settings)], CREATE_TIMEOUT_MS
     )
     response = await client.request(None, request, lane=lane)
+    if not response.topics:
+        raise UpstreamError(Reason.PROTOCOL, f"CreateTopics of {topic}: the response has no topic")
     return int(response.topics[0].error_code)
