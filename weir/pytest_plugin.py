@@ -69,7 +69,10 @@ def pytest_runtest_makereport(
         broker = value.broker if isinstance(value, testing.AsyncBroker) else value
         if not isinstance(broker, testing.Broker):
             continue
-        log_file = broker.log_file
+        try:
+            log_file = broker.log_file
+        except testing.BrokerError:  # the test itself begins its block
+            continue
         if not log_file.exists():  # the session has ended with this test
             continue
         if report.failed:

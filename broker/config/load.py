@@ -75,6 +75,15 @@ def _check_characters(text: str, line: int) -> None:
         raise ConfigError("\\u", escape, allowed, f"line {line}") from error
 
 
+def _check_bytes(place: str, text: str) -> None:
+    """Raise ConfigError for an argument or a variable that is not UTF-8, of which Python makes surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        bad = text[error.start].encode(errors="surrogateescape")
+        raise ConfigError("byte", bad, "UTF-8 text", place) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """The configuration of one start.
@@ -117,6 +126,8 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     entries = [(_place(path, each.line), each.key, each.value) for each in _read_file(path)] if path else []
     entries += [(f"the variable {name}", key, value) for name, key, value in environment.settings(environ)]
     entries += [(OVERRIDE, *_read_override(text)) for text in overrides]
+    for place, key, value in entries:
+        _check_bytes(place, key + value)
     static: dict[str, str] = {}
     unknown: dict[str, str] = {}
     places: list[tuple[str, str]] = []

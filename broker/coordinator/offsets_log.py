@@ -54,6 +54,8 @@ class OffsetsLog:
         self.log = log
         self.values: dict[bytes, bytes] = {}
         self.pending: dict[int, dict[bytes, bytes | None]] = {}
+        self._pending_in: dict[bytes, set[int]] = {}
+        """By key, the producers with a pending record of it."""
         self._rewriting: tuple[int, list[bytes]] | None = None
         """While a rewrite runs: the offset before which everything will be obsolete, and the keys left."""
         self._rewrote_ms = 0
@@ -115,18 +117,26 @@ class OffsetsLog:
         for key, value in written:
             if value is None:
                 values.pop(key, None)
-                for pending in self.pending.values():
-                    pending.pop(key, None)
+                for producer_id in self._pending_in.pop(key, ()):
+                    del self.pending[producer_id][key]
             else:
                 values[key] = value
 
     def pend(self, producer_id: int, written: Iterable[Record]) -> None:
         """Note written records of an open transaction."""
-        self.pending.setdefault(producer_id, {}).update(written)
+        pending = self.pending.setdefault(producer_id, {})
+        for key, value in written:
+            pending[key] = value
+            self._pending_in.setdefault(key, set()).add(producer_id)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Apply a written marker."""
         ended = self.pending.pop(producer_id, {})
+        for key in ended:
+            producers = self._pending_in[key]
+            producers.remove(producer_id)
+            if not producers:
+                del self._pending_in[key]
         if is_commit:
             self.keep(ended.items())
 

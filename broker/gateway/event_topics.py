@@ -160,7 +160,10 @@ class UpstreamTopics(EventBuffer):
             topic_data=[TopicProduceData(topic, partition_data=[data])],
         )
         response = await self._client.request(leader, request, PRODUCE_VERSION, lane=LANE)
-        return int(response.responses[0].partition_responses[0].error_code)
+        for answered in response.responses:
+            for each in answered.partition_responses:
+                return int(each.error_code)
+        raise UpstreamError(Reason.PROTOCOL, f"Produce of {topic}: the response has no partition")
 
     async def _find(self, topic: str) -> dict[int, int | None]:
         """Return the leader of each partition, if it has one, and create the topic if it is missing. Raises

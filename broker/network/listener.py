@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 class Listener:
     """`processors` take new connections; the acceptor distributes connections over this very list. Those in
     `retiring` only finish their requests, for `drain_seconds` at most. `started` is set once connections are
-    accepted. `certificates` is set for a TLS listener.
+    accepted, or never will be. `certificates` is set for a TLS listener.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class Listener:
                 self.started.set()
                 await self.acceptor.run(self.processors)
         finally:
+            self.started.set()
             self.acceptor.close()
 
     def resize(self, count: int) -> None:

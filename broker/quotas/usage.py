@@ -380,7 +380,7 @@ class Usage(Generic[S]):
         if rule is None or rule in self._table.shadows:
             return inf, None
         share = self._shares.get(self._key(user, client_id or ""), self._other_share)
-        return self._table[rule] * share, self._table.entity(rule)
+        return _part(self._table[rule], share), self._table.entity(rule)
 
     def __len__(self) -> int:
         return len(self._sensors)
@@ -458,7 +458,8 @@ class Usage(Generic[S]):
             sensor.set_bound(UNLIMITED, None, None, now_ms)
         else:
             table = self._table
-            bound = table[rule] * self._shares.get((sensor.user, sensor.client_id), self._other_share)
+            share = self._shares.get((sensor.user, sensor.client_id), self._other_share)
+            bound = _part(table[rule], share)
             sensor.set_bound(bound, table.entity(rule), table.shadows.get(rule), now_ms)
 
     def _drop_lookups(self) -> None:
@@ -486,6 +487,11 @@ class Usage(Generic[S]):
             if self._new_sensors is not None:
                 self._new_sensors.clear()
         return len(keys)
+
+
+def _part(limit: float, share: float) -> float:
+    """Return a share of a limit: never 0, which the least limits would become."""
+    return limit * share or limit
 
 
 def built_at(

@@ -95,6 +95,17 @@ def test_a_bad_value_stops_the_start_with_the_variable_and_the_key(value: str, i
     assert "the variable WEIR_NUM_PARTITIONS" in text and "num.partitions" in text and value in text
 
 
+@pytest.mark.parametrize("is_variable", [True, False])
+def test_bytes_that_are_not_utf_8_stop_the_start(is_variable: bool) -> None:
+    """Python makes half a character of such a byte, which no login, no log and no response can have."""
+    value = b"/data/\xc3\xbc\xff".decode(errors="surrogateescape")
+    overrides, environ = ([], {"WEIR_LOG_DIRS": value}) if is_variable else ([f"log.dirs={value}"], {})
+    place = "the variable WEIR_LOG_DIRS" if is_variable else "--override"
+    with pytest.raises(ConfigError) as refused:
+        load(None, overrides, environ)
+    assert str(refused.value) == f"{place}: byte=b'\\xff' is not allowed: UTF-8 text"
+
+
 def test_a_misspelt_variable_warns_and_names_the_key() -> None:
     (warning,) = load(None, [], {"WEIR_LISTENER": "PLAINTEXT://:9092"}).warnings
     assert (

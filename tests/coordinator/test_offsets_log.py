@@ -290,6 +290,28 @@ def test_a_tombstone_ends_what_open_transactions_wrote(
     assert values_of(log) == offsets.values == expected
 
 
+class Untouched(dict[bytes, bytes | None]):
+    """Of an open transaction that a tombstone has nothing to do with."""
+
+    def pop(self, key: bytes, *default: object) -> bytes | None:
+        raise AssertionError(f"{key!r} was looked for")
+
+
+def test_a_tombstone_looks_only_at_transactions_with_its_key(log: PartitionLog) -> None:
+    """A busy cluster has thousands of them, and a start reads every tombstone of the log."""
+    offsets = OffsetsLog(log)
+    for producer in (7, 8, 9):
+        offsets.pend(producer, [(b"k" if producer < 9 else b"l", b"%d" % producer)])
+    offsets.pending[9] = Untouched(offsets.pending[9])
+    offsets.keep([(b"none", None), (b"k", None), (b"k", None)])
+    assert offsets.pending == {7: {}, 8: {}, 9: {b"l": b"9"}}
+    for producer in (7, 8, 9):
+        offsets.end_transaction(producer, is_commit=True)
+    assert offsets.values == {b"l": b"9"} and not offsets.pending
+    offsets.keep([(b"l", None)])
+    assert not offsets.values
+
+
 def test_a_compacted_log_has_the_same_values_and_open_transactions(store: LogStore) -> None:
     log = store.create_partition(
         "__consumer_offsets", TOPIC_ID, 0, TopicSettings(cleanup_policy=("compact",), segment_bytes=2_000)

@@ -89,6 +89,35 @@ class Upstream:
         return ProduceResponse([TopicProduceResponse(TOPIC, partition_responses=[answer])])
 
 
+class Empty(Upstream):
+    """Has nothing in its responses to requests of one API."""
+
+    def __init__(self, api_key: int) -> None:
+        super().__init__()
+        self.api_key = api_key
+        self.exists = False
+
+    async def request(
+        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
+    ) -> Any:
+        answer = await super().request(node_id, message, version, lane=lane)
+        return answer if self.api_key != message.API_KEY else type(answer)()
+
+
+@pytest.mark.parametrize(
+    ("api_key", "reason"),
+    [
+        (0, f"Produce of {TOPIC}: the response has no partition"),
+        (19, f"CreateTopics of {TOPIC}: the response has no topic"),
+    ],
+)
+async def test_a_response_without_what_was_asked_for_ends_no_task(api_key: int, reason: str) -> None:
+    topics = filled(Empty(api_key))
+    await topics.append(0)
+    assert topics.errors == {TOPIC: reason}
+    assert counted(topics) == (0, 1, 0)
+
+
 @pytest.fixture
 def upstream() -> Upstream:
     return Upstream()

@@ -97,6 +97,28 @@ def test_a_failed_test_shows_what_the_broker_logged_meanwhile(pytester: pytest.P
     assert "stopping signal=SIGTERM" in fourth
 
 
+def test_a_broker_that_a_test_does_not_start_has_no_log(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import pytest
+        from weir.testing import Broker
+
+        @pytest.fixture
+        def broker():
+            return Broker()
+
+        def test_one(broker):
+            assert broker is None
+
+        def test_two():
+            pass
+        """,
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    assert "Log of the broker" not in result.stdout.str()
+
+
 def test_a_broker_that_dies_is_named(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,

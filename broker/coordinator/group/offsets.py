@@ -277,15 +277,17 @@ class GroupOffsets:
                 yield group_id, []
             yield group_id, found
         for group_id in self._pending.group_ids():
-            yield group_id, self._pending_in(group_id, topics)
-
-    def _pending_in(self, group_id: str, topics: Topics) -> list[tuple[str, int]]:
-        return [
-            (name, each)
-            for name, each in self._pending.partitions_of(group_id)
-            if name in topics
-            and self._pending.may_be_of(OffsetKey(group_id, name, each), topics[name].topic_id)
-        ]
+            places = self._pending.partitions_of(group_id)
+            while some := list(islice(places, OFFSETS_AT_ONCE)):
+                yield (
+                    group_id,
+                    [
+                        (name, each)
+                        for name, each in some
+                        if name in topics
+                        and self._pending.may_be_of(OffsetKey(group_id, name, each), topics[name].topic_id)
+                    ],
+                )
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for partitions of deleted topics."""

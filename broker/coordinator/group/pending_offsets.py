@@ -4,7 +4,6 @@ Kept by `groups`, changed by `offsets`, and asked by `transition`, which records
 that is only pending. (Kafka: OffsetMetadataManager.OpenTransactions)
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 
 from broker.coordinator.group.messages import CommittedOffset
@@ -18,18 +17,16 @@ class PendingOffsets:
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[OffsetKey, CommittedOffset]] = {}
-        self._producers: dict[str, Counter[OffsetKey]] = {}
-        """By group, the number of producers with an offset for each partition."""
+        self._producers: dict[str, dict[OffsetKey, set[int]]] = {}
+        """By group, the producers with an offset for each partition."""
 
     @property
     def is_empty(self) -> bool:
         return not self._producers
 
     def add(self, producer_id: int, place: OffsetKey, committed: CommittedOffset) -> None:
-        pending = self._by_producer.setdefault(producer_id, {})
-        if place not in pending:
-            self._producers.setdefault(place.group_id, Counter())[place] += 1
-        pending[place] = committed
+        self._by_producer.setdefault(producer_id, {})[place] = committed
+        self._producers.setdefault(place.group_id, {}).setdefault(place, set()).add(producer_id)
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
         """Return whether an open transaction has an offset for this partition."""
@@ -47,19 +44,22 @@ class PendingOffsets:
 
     def may_be_of(self, place: OffsetKey, topic_id: bytes) -> bool:
         """Return whether one of the offsets for a partition is one of this topic; see CommittedOffset."""
-        pending = (each.get(place) for each in self._by_producer.values())
-        return any(each is not None and each.may_be_of(topic_id) for each in pending)
+        producers = self._producers.get(place.group_id, {}).get(place, ())
+        return any(self._by_producer[each][place].may_be_of(topic_id) for each in producers)
 
     def drop(self, place: OffsetKey) -> None:
         """Remove the offsets of all producers for a partition, because a tombstone was written."""
-        if self.has(place.group_id, place.topic, place.partition):
-            self._forget(place)
-            for pending in self._by_producer.values():
-                pending.pop(place, None)
+        for producer_id in list(self._producers.get(place.group_id, {}).get(place, ())):
+            self._take(producer_id, place)
 
-    def _forget(self, place: OffsetKey) -> None:
-        places = self._producers[place.group_id]
-        del places[place]
+    def _take(self, producer_id: int, place: OffsetKey) -> None:
+        pending, places = self._by_producer[producer_id], self._producers[place.group_id]
+        del pending[place]
+        places[place].remove(producer_id)
+        if not pending:
+            del self._by_producer[producer_id]
+        if not places[place]:
+            del places[place]
         if not places:
             del self._producers[place.group_id]
 
@@ -70,11 +70,5 @@ class PendingOffsets:
         pending = self._by_producer.get(producer_id, {})
         ended = [(place, offset) for place, offset in pending.items() if is_wanted(place.group_id)]
         for place, _ in ended:
-            del pending[place]
-            places = self._producers[place.group_id]
-            places[place] -= 1
-            if not places[place]:
-                self._forget(place)
-        if not pending:
-            self._by_producer.pop(producer_id, None)
+            self._take(producer_id, place)
         return ended

@@ -172,5 +172,5 @@ class DemandMeter:
 
 
 def millionths(amount: float, limit: float) -> int:
-    """Return an amount in millionths of the limit."""
-    return min(max(int(amount * WHOLE / limit), 0), MAX_AMOUNT)
+    """Return an amount in millionths of the limit, which may be so small that the quotient is infinite."""
+    return int(min(max(amount * WHOLE / limit, 0), MAX_AMOUNT))

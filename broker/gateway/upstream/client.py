@@ -183,6 +183,8 @@ async def create_topic(
         [CreatableTopic(topic, partitions, -1, configs=settings)], CREATE_TIMEOUT_MS
     )
     response = await client.request(None, request, lane=lane)
+    if not response.topics:
+        raise UpstreamError(Reason.PROTOCOL, f"CreateTopics of {topic}: the response has no topic")
     created = response.topics[0]
     if created.error_message == ONLY_BY_WEIR:
         raise WeirUpstreamError

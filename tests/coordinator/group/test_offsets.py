@@ -198,6 +198,16 @@ def test_the_offsets_of_deleted_topics_are_found_a_few_at_a_time(talk, count):
     assert found == [min(count, OFFSETS_AT_ONCE)] + [1] * (count > OFFSETS_AT_ONCE)
 
 
+@pytest.mark.parametrize("count", [OFFSETS_AT_ONCE - 1, OFFSETS_AT_ONCE, OFFSETS_AT_ONCE + 1])
+def test_so_are_those_that_are_pending(talk, count):
+    pending = talk.coordinator.groups.pending_offsets
+    for number in range(count):
+        pending.add(number, OffsetKey("g", "t", number), CommittedOffset(1, -1, "", 0))
+    topics = {"t": topic("t", count)}
+    found = [len(partitions) for _, partitions in talk.coordinator.offsets.committed_in(topics) if partitions]
+    assert found == [min(count, OFFSETS_AT_ONCE)] + [1] * (count > OFFSETS_AT_ONCE)
+
+
 @pytest.mark.parametrize("count", [1, 2, 769])
 def test_topics_that_a_group_does_not_consume_are_looked_up_one_at_a_time(talk, count):
     talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])

@@ -10,10 +10,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.config.load import load
 from broker.controller.rows.upstream import DrainState
+from broker.network.clock import TrioClock
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.server.app import run_server
+from broker.server.gateway import GatewayServer
 from tests.gateway.test_drain import end_of, ends, frame_of, in_flight, log_end, polling
 from tests.gateway.test_forwarding import FETCH_VERSION, fetch, produce
 from tests.support.certificates import certificates, tls_settings
@@ -501,3 +505,32 @@ async def test_a_drain_that_is_cancelled_leaves_the_connections_open(
         assert scope.cancelled_caught
         assert len(gateway.channels()) == 2
         assert leaving not in gateway.server.socket_server.observers
+
+
+async def test_a_drain_before_a_listener_accepts_holds_up_neither_start_nor_stop(tmp_path: Path) -> None:
+    settings = (
+        "listeners=PLAINTEXT://127.0.0.1:0",
+        f"log.dirs={tmp_path}",
+        "console.listener=",
+        "events.topics=",
+        "upstream.bootstrap.servers=127.0.0.1:1",
+    )
+    server = GatewayServer(load(None, settings, {}), TrioClock())
+    is_asked = trio.Event()
+
+    async def may_accept(_listener: str) -> None:
+        is_asked.set()
+        await trio.sleep_forever()
+
+    server.may_accept = may_accept  # type: ignore[method-assign]
+    try:
+        with trio.fail_after(WITHIN_S):
+            async with trio.open_nursery() as nursery:
+                stop = trio.Event()
+                nursery.start_soon(run_server, server, stop)
+                await is_asked.wait()
+                server.leaving.begin()
+                await server.leaving.finished.wait()
+                stop.set()
+    finally:
+        server.close()

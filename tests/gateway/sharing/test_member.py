@@ -5,7 +5,7 @@ import pytest
 from broker.common.clock import BASE_MS
 from broker.common.slices import run_through
 from broker.gateway.sharing.member import SETTLED, SharingMember
-from broker.gateway.sharing.report import WHOLE, LimitKey, Line, Report
+from broker.gateway.sharing.report import MAX_AMOUNT, WHOLE, LimitKey, Line, Report
 from broker.gateway.sharing.table import MISSED, starting_share
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
@@ -344,3 +344,21 @@ def test_a_gateway_that_was_only_slow_keeps_what_it_has():
     report = gateway.report(at_ms + 1_000)
     gateway.receive(other(SETTLED + 1, 500_000, 500_000), report)
     assert gateway.member.shares[ALICE] + 500_000 <= WHOLE
+
+
+@pytest.mark.parametrize("percent", [1e-300, 5e-324])
+def test_a_limit_of_any_size_is_divided(percent: float) -> None:
+    """Kafka allows whatever is greater than 0."""
+    quotas = ClientQuotas(shared=True)
+    quotas.apply(Entity("alice"), "request_percentage", percent, BASE_MS)
+    member = SharingMember("a", quotas)
+    run_through(member.receive(Report("b", 1)))
+    for second in range(1, 6):
+        now_ms = BASE_MS + second * 1_000
+        quotas.request.record_handled("alice", "app", 20_000_000, now_ms - 500)
+        report = run_through(member.report(now_ms))
+        run_through(member.receive(report))
+        run_through(member.enforce(now_ms))
+        sensor = quotas.request.find("alice", "app")
+        assert sensor is not None and 0 < sensor.bound <= percent
+    assert report.lines[LimitKey(QuotaKind.REQUEST, "alice", None)].passed == MAX_AMOUNT
