@@ -97,7 +97,7 @@ def _session_partitions(
     if epoch == FIRST_EPOCH:
         if has_acknowledgements:
             raise ApiError(ErrorCode.INVALID_REQUEST, "A new session has nothing to acknowledge")
-        return sessions.open(member, context.connection.id, named).rotated()
+        return sessions.open(member, context.connection.id, named).rotated(epoch)
     session = sessions.resume(member, epoch)
     forgotten = (
         SharePartitionKey(member.group_id, topic.topic_id, index)
@@ -105,7 +105,7 @@ def _session_partitions(
         for index in topic.partitions
     )
     sessions.update(session, named, forgotten)
-    return session.rotated()
+    return session.rotated(epoch)
 
 
 def _fetch(
@@ -115,20 +115,34 @@ def _fetch(
     context: RequestContext,
     services: ShareServices,
 ) -> Slices[Outcome]:
-    """Fetch from the partitions at once or, after a wait, as a delayed operation."""
+    """Fetch from the partitions at once or, after a wait, as a delayed operation.
+
+    As in Kafka, records do not wait until the states of other partitions are loaded.
+    """
     wanted: list[WantedPartition] = []
     failures: dict[SharePartitionKey, Failure] = {}
     is_fetched = message.max_records > 0 and message.max_bytes > 0
-    for key in keys if is_fetched else ():
+    max_bytes = min(message.max_bytes, services.max_bytes)
+    if services.quotas.fetch_active:
+        max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
+    pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
+    loaded = [key for key in keys if services.share.is_loaded(key)] if is_fetched else []
+    unloaded = [key for key in keys if not services.share.is_loaded(key)] if is_fetched else []
+
+    def want(key: SharePartitionKey) -> Slices[None]:
         try:
             wanted.append((yield from _wanted(key, context, services)))
         except ApiError as error:
             failures[key] = Failure(error.code, error.message)
         yield None
-    max_bytes = min(message.max_bytes, services.max_bytes)
-    if services.quotas.fetch_active:
-        max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
-    pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
+
+    for key in loaded:
+        yield from want(key)
+    if unloaded:
+        pending.try_acquire()
+    for key in unloaded:
+        yield from want(key)
+        pending.try_last()
     has_results = not wanted and (failures or acknowledged)
     if (
         not is_fetched

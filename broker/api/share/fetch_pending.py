@@ -208,6 +208,13 @@ class PendingShareFetch:
             self._acquire()
             return True
 
+    def try_last(self) -> None:
+        """Acquire records if the last one of `wanted` has enough alone, so that each costs the same."""
+        if self._found is None and self.wanted:
+            size = self._available(self.wanted[-1])
+            if size and size >= self._min_bytes:
+                self.try_acquire()
+
     def _try_acquire(self) -> bool:
         for _ in range(AT_ONCE):
             size = 0
