@@ -3,13 +3,14 @@
 Versions 1-2. A share session remembers the member's partitions: epoch 0 opens it, each request has the next
 epoch, and -1 closes it and releases what the member holds. The acknowledgements of the request are stored
 first. The fetch then waits up to `max_wait_ms` for `min_bytes` of records that it can acquire; of several
-waiting members one acquires what becomes available. The response has the acquired ranges with their delivery
-counts, and whole batches around them. Records are never null. A fetch over its byte-rate quota or its
-client's request quota gets no records, and they count as not delivered. An unknown partition does not end the
-wait of the others. An unknown topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of
-the request). The first response of a session names all partitions, later ones those with records or an error.
-Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It can renew the locks of
-records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222).
+waiting members one acquires what becomes available, and records do not wait until the states of other
+partitions are loaded. The response has the acquired ranges with their delivery counts, and whole batches
+around them. Records are never null. A fetch over its byte-rate quota or its client's request quota gets no
+records, and they count as not delivered. An unknown partition does not end the wait of the others. An unknown
+topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of the request). The first
+response of a session names all partitions, later ones those with records or an error. Version 2 can ask for
+at most `max_records` without whole batches (KIP-1206). It can renew the locks of records, too: such a request
+fetches nothing, and its limits must be 0 (KIP-1222).
 """
 
 from broker.api.registry import api
@@ -115,10 +116,7 @@ def _fetch(
     context: RequestContext,
     services: ShareServices,
 ) -> Slices[Outcome]:
-    """Fetch from the partitions at once or, after a wait, as a delayed operation.
-
-    As in Kafka, records do not wait until the states of other partitions are loaded.
-    """
+    """Fetch from the partitions at once or, after a wait, as a delayed operation."""
     wanted: list[WantedPartition] = []
     failures: dict[SharePartitionKey, Failure] = {}
     is_fetched = message.max_records > 0 and message.max_bytes > 0
