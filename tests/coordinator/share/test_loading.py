@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.common.errors import ApiError, ErrorCode
 from broker.protocol.messages.share_fetch import FetchPartition, FetchTopic
 from tests.api.harness import Harness
 from tests.coordinator.share.consumers import Member
@@ -70,3 +71,20 @@ async def test_a_loaded_partition_needs_the_least_bytes(
         harness.append("orders", 1, partition=partition)
     least = size_of(harness, 0) + beyond
     assert (await first_fetch(harness, "a", min_bytes=least))[1] == expected
+
+
+async def test_a_loaded_partition_that_cannot_be_read_completes_a_fetch_with_its_error(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    for partition in range(2):
+        harness.append("orders", 1, partition=partition)
+    log = harness.partitions.log("orders", 0)
+    assert log is not None
+    monkeypatch.setattr(type(log), "read", fail)
+    member = Member(harness)
+    request = member.fetch_request(min_bytes=2)
+    reply = await harness.ask(request, connection=member.connection)
+    assert [each.error_code for each in reply.responses[0].partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]
