@@ -3,13 +3,14 @@
 Versions 1-2. A share session remembers the member's partitions: epoch 0 opens it, each request has the next
 epoch, and -1 closes it and releases what the member holds. The acknowledgements of the request are stored
 first. The fetch then waits up to `max_wait_ms` for `min_bytes` of records that it can acquire; of several
-waiting members one acquires what becomes available. The response has the acquired ranges with their delivery
-counts, and whole batches around them. Records are never null. A fetch over its byte-rate quota or its
-client's request quota gets no records, and they count as not delivered. An unknown partition does not end the
-wait of the others. An unknown topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of
-the request). The first response of a session names all partitions, later ones those with records or an error.
-Version 2 can ask for at most `max_records` without whole batches (KIP-1206). It can renew the locks of
-records, too: such a request fetches nothing, and its limits must be 0 (KIP-1222).
+waiting members one acquires what becomes available, and records do not wait until the states of other
+partitions are loaded. The response has the acquired ranges with their delivery counts, and whole batches
+around them. Records are never null. A fetch over its byte-rate quota or its client's request quota gets no
+records, and they count as not delivered. An unknown partition does not end the wait of the others. An unknown
+topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of the request). The first
+response of a session names all partitions, later ones those with records or an error. Version 2 can ask for
+at most `max_records` without whole batches (KIP-1206). It can renew the locks of records, too: such a request
+fetches nothing, and its limits must be 0 (KIP-1222).
 """
 
 from broker.api.registry import api
@@ -97,7 +98,7 @@ def _session_partitions(
     if epoch == FIRST_EPOCH:
         if has_acknowledgements:
             raise ApiError(ErrorCode.INVALID_REQUEST, "A new session has nothing to acknowledge")
-        return sessions.open(member, context.connection.id, named).rotated()
+        return sessions.open(member, context.connection.id, named).rotated(epoch)
     session = sessions.resume(member, epoch)
     forgotten = (
         SharePartitionKey(member.group_id, topic.topic_id, index)
@@ -105,7 +106,7 @@ def _session_partitions(
         for index in topic.partitions
     )
     sessions.update(session, named, forgotten)
-    return session.rotated()
+    return session.rotated(epoch)
 
 
 def _fetch(
@@ -119,16 +120,27 @@ def _fetch(
     wanted: list[WantedPartition] = []
     failures: dict[SharePartitionKey, Failure] = {}
     is_fetched = message.max_records > 0 and message.max_bytes > 0
-    for key in keys if is_fetched else ():
+    max_bytes = min(message.max_bytes, services.max_bytes)
+    if services.quotas.fetch_active:
+        max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
+    pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
+    loaded = [key for key in keys if services.share.is_loaded(key)] if is_fetched else []
+    unloaded = [key for key in keys if not services.share.is_loaded(key)] if is_fetched else []
+
+    def want(key: SharePartitionKey) -> Slices[None]:
         try:
             wanted.append((yield from _wanted(key, context, services)))
         except ApiError as error:
             failures[key] = Failure(error.code, error.message)
         yield None
-    max_bytes = min(message.max_bytes, services.max_bytes)
-    if services.quotas.fetch_active:
-        max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
-    pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
+
+    for key in loaded:
+        yield from want(key)
+    if unloaded:
+        pending.try_acquire()
+    for key in unloaded:
+        yield from want(key)
+        pending.try_last()
     has_results = not wanted and (failures or acknowledged)
     if (
         not is_fetched

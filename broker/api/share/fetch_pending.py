@@ -208,6 +208,18 @@ class PendingShareFetch:
             self._acquire()
             return True
 
+    def try_last(self) -> None:
+        """Acquire records if the last one of `wanted` has enough alone, so that each costs the same."""
+        if self._found is None and self.wanted and self._has_enough(self.wanted[-1]):
+            self.try_acquire()
+
+    def _has_enough(self, wanted: WantedPartition) -> bool:
+        try:
+            size = self._available(wanted)
+        except ApiError:
+            return True
+        return size > 0 and size >= self._min_bytes
+
     def _try_acquire(self) -> bool:
         for _ in range(AT_ONCE):
             size = 0

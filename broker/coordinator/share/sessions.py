@@ -39,10 +39,12 @@ class ShareSession:
         self.epoch = FIRST_EPOCH + 1
         self.partitions: dict[SharePartitionKey, None] = {}
 
-    def rotated(self) -> list[SharePartitionKey]:
-        """Return the partitions, beginning with another one at each epoch, so that none starves."""
+    def rotated(self, epoch: int) -> list[SharePartitionKey]:
+        """Return the partitions, beginning with another one at each epoch of a request, so that none starves.
+        (Kafka: PartitionRotateStrategy)
+        """
         partitions = list(self.partitions)
-        at = self.epoch % len(partitions) if partitions else 0
+        at = -epoch % len(partitions) if partitions else 0
         return partitions[at:] + partitions[:at]
 
 

@@ -155,6 +155,10 @@ class SharePartitions:
             known.limits = self.settings_of(key.group_id).limits
         return known
 
+    def is_loaded(self, key: SharePartitionKey) -> bool:
+        """Return whether `load` need not read the state."""
+        return key in self._loaded
+
     def load(self, key: SharePartitionKey, log: PartitionLog) -> Slices[SharePartition]:
         """Return the share partition; read its state if necessary, and decide where it starts.
 

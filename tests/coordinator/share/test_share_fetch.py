@@ -439,7 +439,7 @@ async def test_acknowledgements_of_many_partitions_are_stored(tmp_path: Path, co
     for partition in range(count):
         await harness.share.persister.initialize("readers", member.topic_id, partition, 0)
         harness.append("orders", 1, partition=partition)
-    request = member.fetch_request()
+    request = member.fetch_request(min_bytes=1_000_000)  # so it needs all partitions
     request.topics[0].partitions = [FetchPartition(index) for index in range(count)]
     reply = await harness.ask(request, connection=member.connection)
     assert len(acquired_in(reply)) == count

@@ -40,6 +40,25 @@ def test_a_value_has_kafka_s_version_1() -> None:
     assert encode_value(empty)[17:18] == b"\0"  # null, as Kafka has it for Empty
 
 
+def test_other_producer_ids_are_stored_as_kafka_4_4_stores_them() -> None:
+    data = TransactionData(
+        7,
+        3,
+        60_000,
+        TransactionState.COMPLETE_COMMIT,
+        started_ms=1_000,
+        updated_ms=2_000,
+        previous_producer_id=4,
+        next_producer_id=5,
+        client_version=2,
+    )
+    assert encode_value(data) == bytes.fromhex(
+        "0001 0000000000000007 0003 0000ea60 04"
+        "01 00000000000007d0 00000000000003e8"
+        "03 00 08 0000000000000004 01 08 0000000000000005 02 02 0002"
+    )
+
+
 @pytest.mark.parametrize(
     "data",
     [
