@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: [folder not in item.path.parents for folder in FIRST])
 
 
-AUTOJUMP: Final = "autojump_clock"
+CLOCKS: Final = ("autojump_clock", "mock_clock")
 
 
 def refuse_clocks_of_fixtures(items: list[pytest.Item]) -> None:
@@ -100,12 +100,11 @@ def refuse_clocks_of_fixtures(items: list[pytest.Item]) -> None:
     asks for, the test waits for real seconds.
     """
     for item in items:
-        if (
-            isinstance(item, pytest.Function)
-            and AUTOJUMP in item.fixturenames
-            and AUTOJUMP not in signature(item.function).parameters
-        ):
-            raise pytest.UsageError(f"{item.nodeid}: a fixture asks for {AUTOJUMP}, and the test does not")
+        if not isinstance(item, pytest.Function):
+            continue
+        for clock in CLOCKS:
+            if clock in item.fixturenames and clock not in signature(item.function).parameters:
+                raise pytest.UsageError(f"{item.nodeid}: a fixture asks for {clock}, and the test does not")
 
 
 def leave_out_what_waits(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,27 +14,25 @@ import pytest
 import trio
 
 @pytest.fixture
-def world(autojump_clock): return "world"
+def world({clock}): return "world"
 
 async def test_a_minute(world{more}):
-    await trio.sleep(60)
+    trio.lowlevel.current_clock().jump(60)
+    await trio.sleep_until(60)
     assert trio.current_time() == 60
 """
 
 
-@pytest.mark.parametrize(
-    ("more", "status", "said"),
-    [
-        (", autojump_clock", 0, "1 passed"),
-        ("", 4, "test_a_minute: a fixture asks for autojump_clock, and the test does not"),
-    ],
-    ids=["asked for", "hidden"],
-)
-def test_a_clock_is_asked_for_by_the_test_itself(tmp_path: Path, more: str, status: int, said: str) -> None:
+@pytest.mark.parametrize("clock", ["autojump_clock", "mock_clock"])
+@pytest.mark.parametrize("is_asked", [True, False], ids=["asked for", "hidden"])
+def test_a_clock_is_asked_for_by_the_test_itself(tmp_path: Path, clock: str, is_asked: bool) -> None:
+    refusal = f"test_a_minute: a fixture asks for {clock}, and the test does not"
+    status, said = (0, "1 passed") if is_asked else (4, refusal)
+    suite = SUITE.replace("{clock}", clock).replace("{more}", f", {clock}" if is_asked else "")
     (tmp_path / "tests").mkdir()
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\ntrio_mode = true\n")
     (tmp_path / "tests" / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    (tmp_path / "tests" / "test_some.py").write_text(SUITE.replace("{more}", more))
+    (tmp_path / "tests" / "test_some.py").write_text(suite)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
         cwd=tmp_path,

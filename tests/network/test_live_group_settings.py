@@ -56,7 +56,7 @@ async def test_how_long_members_wait_to_be_assigned_together(
 
 
 @takes_effect("group.share.assignment.interval.ms")
-async def test_how_long_members_of_a_share_group_wait(broker: RunningBroker) -> None:
+async def test_how_long_members_of_a_share_group_wait(broker: RunningBroker, mock_clock: MockClock) -> None:
     groups = broker.server.delayed.groups.groups.coordinator.groups
     assert groups.times_of(ShareGroup("g")).assignment_interval_ms == 1_000
     await alter(broker, group_share_assignment_interval_ms="15000")
@@ -64,7 +64,7 @@ async def test_how_long_members_of_a_share_group_wait(broker: RunningBroker) -> 
 
 
 @takes_effect("group.streams.assignment.interval.ms")
-async def test_how_long_members_of_a_streams_group_wait(broker: RunningBroker) -> None:
+async def test_how_long_members_of_a_streams_group_wait(broker: RunningBroker, mock_clock: MockClock) -> None:
     groups = broker.server.delayed.groups.groups.coordinator.groups
     assert groups.streams_settings_of("g").assignment_interval_ms == 1_000
     await alter(broker, group_streams_assignment_interval_ms="15000")

@@ -40,14 +40,14 @@ async def is_closed_now(client: WireClient, broker: RunningBroker) -> bool:
     return port not in {channel.port for channel in broker.server.socket_server.channels()}
 
 
-async def test_a_client_that_has_logged_in_is_served(broker: RunningBroker) -> None:
+async def test_a_client_that_has_logged_in_is_served(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect()
     assert await log_in(client, b"secret") == 0
     assert await is_served(client)
 
 
 async def test_nothing_else_is_answered_before(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()
     await client.send(MetadataRequest([]), 9)
@@ -56,7 +56,9 @@ async def test_nothing_else_is_answered_before(
 
 
 @pytest.mark.parametrize("size", [BEFORE_LOGIN - 1, BEFORE_LOGIN])
-async def test_a_frame_up_to_the_smaller_limit_is_read_before(broker: RunningBroker, size: int) -> None:
+async def test_a_frame_up_to_the_smaller_limit_is_read_before(
+    broker: RunningBroker, size: int, mock_clock: MockClock
+) -> None:
     client = await broker.connect()
     head = struct.pack(">hhih", 18, 99, 1, 0)
     await client.stream.send_all(framed(head + bytes(size - len(head))))
@@ -64,7 +66,7 @@ async def test_a_frame_up_to_the_smaller_limit_is_read_before(broker: RunningBro
 
 
 async def test_a_frame_above_the_smaller_limit_is_not(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()
     await client.stream.send_all(struct.pack(">i", BEFORE_LOGIN + 1))
@@ -72,7 +74,7 @@ async def test_a_frame_above_the_smaller_limit_is_not(
     assert log_texts(caplog) == [f"Invalid receive (size = {BEFORE_LOGIN + 1} larger than {BEFORE_LOGIN})"]
 
 
-async def test_a_login_lifts_the_smaller_limit(broker: RunningBroker) -> None:
+async def test_a_login_lifts_the_smaller_limit(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect()
     assert await log_in(client, b"secret") == 0
     await client.stream.send_all(request(18, 99, bytes(BEFORE_LOGIN)))

@@ -167,7 +167,7 @@ async def test_a_refused_token_has_one_error_and_one_line_that_shows_nothing_of_
 
 
 async def test_a_client_that_leaves_instead_of_confirming_leaves_the_line_too(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     caplog.set_level(logging.INFO)
     client = await broker.connect()
@@ -178,14 +178,20 @@ async def test_a_client_that_leaves_instead_of_confirming_leaves_the_line_too(
     assert log_texts(caplog) == ["the login failed: the token is not a signed JSON Web Token"]
 
 
-async def test_nothing_else_is_answered_after_a_refused_token(broker: RunningBroker) -> None:
+async def test_nothing_else_is_answered_after_a_refused_token(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await broker.connect()
     assert await log_in(client, "bad") == (0, 0, STATUS.encode())
     reply = await client.ask(SaslAuthenticateRequest(message(token(now_s(broker)))), 2)
     assert (reply.error_code, reply.error_message) == (FAILED, STATUS)
+    mock_clock.jump(DELAY_S)
+    assert await client.is_closed()
 
 
-async def test_a_frame_of_a_megabyte_is_not_read_before_the_login(broker: RunningBroker) -> None:
+async def test_a_frame_of_a_megabyte_is_not_read_before_the_login(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await broker.connect()
     assert await shake(client) == 0
     with suppress(trio.BrokenResourceError):

@@ -54,7 +54,9 @@ async def produce(client: WireClient, size: int, client_id: str) -> int:
     return int(answer.throttle_time_ms)
 
 
-async def test_it_is_told_the_configuration_the_rules_and_the_topics(broker: RunningBroker) -> None:
+async def test_it_is_told_the_configuration_the_rules_and_the_topics(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     calls = scripted(broker).calls
     _, configs = calls[0]
     assert configs["acme.groups"] == "red" and configs["client.quota.callback.class"] == CLASS
@@ -114,7 +116,9 @@ async def test_new_topics_can_release_throttled_clients(broker: RunningBroker, m
     assert trio.current_time() == began
 
 
-async def test_a_callback_that_breaks_leaves_clients_served(broker: RunningBroker) -> None:
+async def test_a_callback_that_breaks_leaves_clients_served(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     callback = scripted(broker)
 
     def broken() -> None:

@@ -57,7 +57,9 @@ async def is_refused(client: WireClient, clock: MockClock) -> bool:
     return await client.is_closed()
 
 
-async def test_a_token_is_answered_with_a_token_and_the_client_is_served(broker: RunningBroker) -> None:
+async def test_a_token_is_answered_with_a_token_and_the_client_is_served(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await shaken(broker)
     assert await answered(client, GOOD) == b""
     assert await is_served(client)
@@ -65,7 +67,9 @@ async def test_a_token_is_answered_with_a_token_and_the_client_is_served(broker:
     assert (channel.principal, channel.sends_raw_tokens) == ("alice", False)
 
 
-async def test_what_is_sent_behind_the_tokens_is_read_after_the_login(broker: RunningBroker) -> None:
+async def test_what_is_sent_behind_the_tokens_is_read_after_the_login(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await broker.connect()
     handshake = request(17, 0, struct.pack(">h", 5) + b"PLAIN")
     await client.stream.send_all(handshake + framed(GOOD) + request(18, 0, b""))
@@ -111,7 +115,7 @@ async def test_a_token_up_to_the_limit_is_read(
 
 
 async def test_a_token_above_the_limit_is_not(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     client = await shaken(broker)
     await client.stream.send_all(struct.pack(">i", BEFORE_LOGIN + 1))

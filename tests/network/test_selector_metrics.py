@@ -29,7 +29,7 @@ def totals(broker: RunningBroker) -> SelectorTotals:
     return totals_of(processor, broker.server.clock.ns())
 
 
-async def test_requests_and_answers_are_counted_whole(broker: RunningBroker) -> None:
+async def test_requests_and_answers_are_counted_whole(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect()
     for _ in range(3):
         await client.ask(ApiVersionsRequest("x", "1"), 3)  # two of them from the cache
@@ -56,7 +56,9 @@ async def test_requests_that_came_together_are_all_received_and_sent(tmp_path: P
         assert (metrics["Produce"].requests, metrics["ApiVersions"].requests) == (3, 1)
 
 
-async def test_totals_keep_the_bytes_of_closed_connections(broker: RunningBroker) -> None:
+async def test_totals_keep_the_bytes_of_closed_connections(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     for _ in range(2):
         client = await broker.connect()
         await client.ask(ApiVersionsRequest("x", "1"), 3)
@@ -83,7 +85,9 @@ async def test_a_pending_response_is_not_sent_yet(broker: RunningBroker, mock_cl
     assert (totals(broker).received, totals(broker).sent) == (2, 1)
 
 
-async def test_a_request_without_a_response_is_never_sent(broker: RunningBroker) -> None:
+async def test_a_request_without_a_response_is_never_sent(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await broker.connect()
     await client.ask(create_topic(), 5)
     await client.send(produce_request(batch_of(b"one"), acks=0), 9)
@@ -121,7 +125,9 @@ async def test_logins_are_counted_by_how_they_ended(tmp_path: Path, mock_clock: 
         assert (counted.logins, counted.failed_logins, counted.logins_without_reauth) == (2, 1, 1)
 
 
-async def test_connections_are_distinguished_by_their_software(broker: RunningBroker) -> None:
+async def test_connections_are_distinguished_by_their_software(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     for name in ("java", "java", "franz"):
         client = await broker.connect()
         await client.ask(ApiVersionsRequest(name, "4.1"), 3)
@@ -137,7 +143,7 @@ async def test_connections_are_distinguished_by_their_software(broker: RunningBr
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 async def test_no_more_than_a_hundred_kinds_of_software_are_distinguished(
-    broker: RunningBroker, more: int
+    broker: RunningBroker, more: int, mock_clock: MockClock
 ) -> None:
     for number in range(MAX_CLIENTS + more):
         client = await broker.connect()

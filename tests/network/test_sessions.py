@@ -195,7 +195,7 @@ async def test_a_wrong_password_ends_a_connection_that_was_served(
 
 
 async def test_nothing_but_the_token_is_handled_during_a_renewal(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     caplog.set_level(logging.INFO)
     client = await logged_in(broker)
@@ -205,7 +205,9 @@ async def test_nothing_but_the_token_is_handled_during_a_renewal(
     assert log_texts(caplog) == ["ApiVersions during re-authentication"]
 
 
-async def test_requests_sent_behind_the_token_are_answered_after_it(broker: RunningBroker) -> None:
+async def test_requests_sent_behind_the_token_are_answered_after_it(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await logged_in(broker)
     renewal = encoded(SaslHandshakeRequest("PLAIN"), 1, 3)
     renewal += encoded(SaslAuthenticateRequest(b"\0alice\0secret"), 2, 4)
@@ -214,7 +216,7 @@ async def test_requests_sent_behind_the_token_are_answered_after_it(broker: Runn
     assert figures(broker) == {"logins": 1, "renewals": 1}
 
 
-async def test_a_frame_is_small_during_a_renewal(broker: RunningBroker) -> None:
+async def test_a_frame_is_small_during_a_renewal(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await logged_in(broker)
     (channel,) = broker.server.socket_server.channels()
     large = channel.receive.limit

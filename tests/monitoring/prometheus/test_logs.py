@@ -63,7 +63,7 @@ def fetch(*partitions: int) -> FetchRequest:
 
 
 async def test_produced_and_fetched_bytes_are_counted_by_topic(
-    broker: RunningBroker, client: WireClient
+    broker: RunningBroker, client: WireClient, mock_clock: MockClock
 ) -> None:
     for partition in (0, 1, 0, 0):  # the last ones from the request cache
         await client.ask(produce_request(bytearray(BATCH), partition=partition), 9)
@@ -78,7 +78,9 @@ async def test_produced_and_fetched_bytes_are_counted_by_topic(
     assert set(of_topic(broker, "others").values()) == {0}
 
 
-async def test_a_consumer_on_the_fast_path_counts_too(broker: RunningBroker, client: WireClient) -> None:
+async def test_a_consumer_on_the_fast_path_counts_too(
+    broker: RunningBroker, client: WireClient, mock_clock: MockClock
+) -> None:
     await client.ask(produce_request(bytearray(BATCH)), 9)
     for _ in range(3):
         await client.ask(fetch(0), 11)
@@ -86,7 +88,9 @@ async def test_a_consumer_on_the_fast_path_counts_too(broker: RunningBroker, cli
     assert total(broker, "totalfetchrequests", topic="events") == 3
 
 
-async def test_a_refused_batch_is_a_failed_append(broker: RunningBroker, client: WireClient) -> None:
+async def test_a_refused_batch_is_a_failed_append(
+    broker: RunningBroker, client: WireClient, mock_clock: MockClock
+) -> None:
     broken = bytearray(BATCH)
     broken[-1] ^= 1
     answer = await client.ask(produce_request(broken), 9)
@@ -96,7 +100,9 @@ async def test_a_refused_batch_is_a_failed_append(broker: RunningBroker, client:
     assert total(broker, "messagesin", topic="events") == 0
 
 
-async def test_a_deleted_topic_stays_in_the_sum(broker: RunningBroker, client: WireClient) -> None:
+async def test_a_deleted_topic_stays_in_the_sum(
+    broker: RunningBroker, client: WireClient, mock_clock: MockClock
+) -> None:
     await client.ask(produce_request(bytearray(BATCH)), 9)
     await client.ask(produce_request(bytearray(BATCH), "others"), 9)
     await client.ask(DeleteTopicsRequest(topic_names=["events"], timeout_ms=1_000), 5)
@@ -140,7 +146,7 @@ async def test_records_that_retention_removes_did_come_in(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("partitions", [1, 2, 48])
 async def test_the_traffic_of_many_partitions_is_added_with_a_pause_for_each(
-    broker: RunningBroker, client: WireClient, partitions: int
+    broker: RunningBroker, client: WireClient, partitions: int, mock_clock: MockClock
 ) -> None:
     await client.ask(create_topic("wide", partitions), 5)
     await client.ask(produce_request(bytearray(BATCH), "wide", partition=partitions - 1), 9)

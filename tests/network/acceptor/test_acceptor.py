@@ -75,7 +75,9 @@ async def test_connections_go_round_until_every_queue_is_full_and_wait_then_none
         nursery.cancel_scope.cancel()
 
 
-async def test_a_stop_in_the_middle_of_a_hand_off_closes_what_no_processor_has(server: BrokerServer) -> None:
+async def test_a_stop_in_the_middle_of_a_hand_off_closes_what_no_processor_has(
+    server: BrokerServer, mock_clock: MockClock
+) -> None:
     async with trio.open_nursery() as nursery:
         server.socket_server.start_acceptors(nursery)
         clients = await clients_of(server, 2 * NEW_CONNECTIONS + 3)
@@ -102,7 +104,9 @@ async def test_the_share_of_blocked_time_is_of_the_last_minute(
     assert blocked.total_ns() == 60_000_000_000
 
 
-async def test_a_connection_that_cannot_be_configured_is_closed_and_given_back(server: BrokerServer) -> None:
+async def test_a_connection_that_cannot_be_configured_is_closed_and_given_back(
+    server: BrokerServer, mock_clock: MockClock
+) -> None:
     acceptor = server.socket_server.listeners[0].acceptor
     broken = socket.socket()
     accepted = Accepted(broken, (LOOPBACK, 40_000))

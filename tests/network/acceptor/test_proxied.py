@@ -129,7 +129,9 @@ async def test_a_header_names_the_client(
         assert rejected(broker) == {}
 
 
-async def test_the_first_request_may_follow_in_the_same_packet(broker: RunningBroker) -> None:
+async def test_the_first_request_may_follow_in_the_same_packet(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     parts = codec.encode_request(MetadataRequest.API_KEY, 9)(MetadataRequest([]), 1, "tester")
     client = await through(broker, v2() + b"".join(bytes(part) for part in parts))
     _, answer = await client.receive(MetadataRequest.API_KEY, 9)
@@ -142,7 +144,7 @@ async def test_the_first_request_may_follow_in_the_same_packet(broker: RunningBr
     ids=["LOCAL", "UNKNOWN", "AF_UNIX", "unspecified"],
 )
 async def test_without_an_address_a_connection_keeps_the_balancers(
-    broker: RunningBroker, header: bytes
+    broker: RunningBroker, header: bytes, mock_clock: MockClock
 ) -> None:
     assert await is_served(await through(broker, header))
     (channel,) = channels(broker)
@@ -150,20 +152,24 @@ async def test_without_an_address_a_connection_keeps_the_balancers(
     assert counts(broker) == (1, {})
 
 
-async def test_with_accept_a_balancers_connection_may_come_without(accepting: RunningBroker) -> None:
+async def test_with_accept_a_balancers_connection_may_come_without(
+    accepting: RunningBroker, mock_clock: MockClock
+) -> None:
     assert await is_served(await through(accepting))
     (channel,) = channels(accepting)
     assert (channel.address, channel.proxy) == (LOOPBACK, LOOPBACK)
 
 
-async def test_with_accept_other_addresses_are_served_as_without_a_balancer(accepting: RunningBroker) -> None:
+async def test_with_accept_other_addresses_are_served_as_without_a_balancer(
+    accepting: RunningBroker, mock_clock: MockClock
+) -> None:
     assert await is_served(await through(accepting, source=ELSEWHERE))
     (channel,) = channels(accepting)
     assert (channel.address, channel.proxy, channel.is_balancers) == (ELSEWHERE, "", False)
     assert counts(accepting) == (1, {ELSEWHERE: 1})
 
 
-async def test_another_listener_takes_no_header(broker: RunningBroker) -> None:
+async def test_another_listener_takes_no_header(broker: RunningBroker, mock_clock: MockClock) -> None:
     assert await is_served(await through(broker, listener="PLAINTEXT"))
     assert await is_closed_soon(await through(broker, v2(), listener="PLAINTEXT"))
 
@@ -175,14 +181,18 @@ async def test_the_common_key_is_that_of_all_listeners(tmp_path: Path, mock_cloc
             assert await is_served(await through(broker, v2(), listener=listener))
 
 
-async def test_the_rows_of_connections_name_the_balancer(broker: RunningBroker) -> None:
+async def test_the_rows_of_connections_name_the_balancer(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     await is_served(await through(broker, v2()))
     await is_served(await through(broker, local()))
     rows = {row.address: row.proxy for row in broker.server.views.live.each_connection()}
     assert rows == {CLIENT[0]: LOOPBACK, LOOPBACK: LOOPBACK}
 
 
-async def test_the_log_names_the_balancer(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_names_the_balancer(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
+) -> None:
     caplog.set_level(logging.DEBUG)
     await through(broker, v2())
     beginning = f"Accepted connection from {CLIENT[0]}:{CLIENT[1]} through {LOOPBACK} on "
@@ -220,7 +230,7 @@ async def test_a_refused_header_closes_its_connection_and_is_counted_by_its_reas
 
 
 async def test_a_header_that_is_cut_is_counted_and_a_connection_without_a_byte_is_not(
-    broker: RunningBroker,
+    broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     for sent in (b"", v2()[:20]):
         client = await through(broker, sent)
@@ -229,7 +239,9 @@ async def test_a_header_that_is_cut_is_counted_and_a_connection_without_a_byte_i
     assert rejected(broker) == {f"{PROXY_HEADER}.{HeaderRefusal.CUT}": 1} and counts(broker) == (0, {})
 
 
-async def test_with_require_nothing_from_elsewhere_is_read(broker: RunningBroker) -> None:
+async def test_with_require_nothing_from_elsewhere_is_read(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await through(broker, source=ELSEWHERE)
     assert await is_closed_soon(client)
     assert rejected(broker) == {f"{PROXY_HEADER}.{HeaderRefusal.UNTRUSTED}": 1}
@@ -238,7 +250,9 @@ async def test_with_require_nothing_from_elsewhere_is_read(broker: RunningBroker
 
 
 @pytest.mark.parametrize("sent", [v1(), v2()])
-async def test_with_accept_a_header_from_elsewhere_closes(accepting: RunningBroker, sent: bytes) -> None:
+async def test_with_accept_a_header_from_elsewhere_closes(
+    accepting: RunningBroker, sent: bytes, mock_clock: MockClock
+) -> None:
     assert await is_closed_soon(await through(accepting, sent, ELSEWHERE))
     assert rejected(accepting) == {f"{PROXY_HEADER}.{HeaderRefusal.UNTRUSTED}": 1}
     assert counts(accepting) == (0, {})
@@ -287,7 +301,7 @@ async def test_a_stop_closes_connections_whose_header_is_outstanding(
     assert counts(broker) == (0, {})
 
 
-async def test_the_metrics_page_counts_by_reason(broker: RunningBroker) -> None:
+async def test_the_metrics_page_counts_by_reason(broker: RunningBroker, mock_clock: MockClock) -> None:
     await through(broker, with_checksum(wrong=1))
     page = parse(broker.server.prometheus.page())
     rejected = page["kafka_server_socket_server_metrics_rejected_connections_total"]
@@ -483,7 +497,9 @@ async def test_a_controllers_listener_has_headers_too(tmp_path: Path, mock_clock
         assert (channel.address, channel.listener) == (CLIENT[0], CONTROLLER)
 
 
-async def test_several_turns_of_the_accepting_loop_share_no_header(broker: RunningBroker) -> None:
+async def test_several_turns_of_the_accepting_loop_share_no_header(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     """As many as a burst has, whose headers arrive in the order of their last digits."""
     clients = [await through(broker, v2((CLIENT[0], port))[:27]) for port in range(256, 276)]
     assert channels(broker) == []
@@ -509,7 +525,9 @@ class Broken(ConnectionEvents):
 
 
 @pytest.mark.parametrize("sent", [v2()[:20], with_checksum(wrong=1)], ids=["at its end", "at once"])
-async def test_an_error_while_a_header_is_refused_is_reported(broker: RunningBroker, sent: bytes) -> None:
+async def test_an_error_while_a_header_is_refused_is_reported(
+    broker: RunningBroker, sent: bytes, mock_clock: MockClock
+) -> None:
     broker.server.socket_server.observers.append(Broken(1))
     client = await through(broker, sent)
     await client.stream.send_eof()

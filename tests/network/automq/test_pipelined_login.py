@@ -42,7 +42,9 @@ def metadata(correlation_id: int) -> bytes:
     return numbered(3, 1, correlation_id, struct.pack(">i", 0))
 
 
-async def test_requests_sent_with_the_login_are_answered_after_it(broker: RunningBroker) -> None:
+async def test_requests_sent_with_the_login_are_answered_after_it(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await broker.connect()
     await client.stream.send_all(login(b"secret") + b"".join(map(metadata, range(4, 20))))
     assert await correlation_ids(client, 19) == list(range(1, 20))
@@ -63,7 +65,7 @@ async def test_requests_sent_with_a_failed_login_are_never_read(
 
 
 async def test_a_request_before_the_login_ends_the_connection_and_what_is_behind_it(
-    broker: RunningBroker,
+    broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()
     await client.stream.send_all(numbered(18, 0, 1, b"") + metadata(2) + login(b"secret"))

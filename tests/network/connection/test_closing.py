@@ -143,7 +143,9 @@ async def test_a_stop_does_not_wait_for_reset_connections(tmp_path: Path, mock_c
             await running.started.stopped.wait()
 
 
-async def test_a_response_is_never_begun_while_another_is_being_written(broker: RunningBroker) -> None:
+async def test_a_response_is_never_begun_while_another_is_being_written(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     """Kafka raises IllegalStateException; in AutoMQ's mode the second response waits for its turn."""
     (channel,) = broker.server.socket_server.channels()
     channel.send = Send([b"first"])

@@ -58,7 +58,7 @@ async def change(broker: RunningBroker, role: Role = Role.ADMIN, **values: str) 
 
 
 async def test_nothing_is_logged_unless_it_is_asked_for(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()
     await client.ask(create_topic(), 5)
@@ -99,7 +99,7 @@ async def test_a_line_has_the_client_the_request_its_time_and_its_outcome(
 
 @takes_effect("request.log.apis")
 async def test_it_is_switched_on_and_off_while_clients_are_there(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()
     for apis, logged in (("", 0), ("ApiVersions", 2), ("Produce", 2), ("*", 4), ("", 4)):
@@ -110,7 +110,7 @@ async def test_it_is_switched_on_and_off_while_clients_are_there(
 
 
 async def test_no_answer_is_given_from_the_cache_while_it_is_logged(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()
     for _ in range(2):
@@ -127,7 +127,7 @@ async def test_no_answer_is_given_from_the_cache_while_it_is_logged(
 
 @takes_effect("request.log.client.ids")
 async def test_a_client_id_has_all_its_requests_logged_and_no_other_client_any(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     await change(broker, client_ids="watched,other")
     for name in ("watched", "free"):
@@ -140,7 +140,7 @@ async def test_a_client_id_has_all_its_requests_logged_and_no_other_client_any(
     ]
 
 
-async def test_fetch_stands_for_consumers_and_followers(broker: RunningBroker) -> None:
+async def test_fetch_stands_for_consumers_and_followers(broker: RunningBroker, mock_clock: MockClock) -> None:
     log = broker.server.socket_server.request_log
     log.configure(RequestLogConfig(apis=("Fetch",)))
     assert log.wants("FetchConsumer", None) and log.wants("FetchFollower", None)
@@ -172,7 +172,9 @@ async def test_a_second_has_no_more_lines_than_it_may(
     assert "left_out" not in lines(caplog)[-1]
 
 
-async def test_a_throttle_is_in_the_line(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_throttle_is_in_the_line(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
+) -> None:
     client = await broker.connect("greedy")
     await client.ask(create_topic(), 5)
     broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
@@ -182,7 +184,7 @@ async def test_a_throttle_is_in_the_line(broker: RunningBroker, caplog: pytest.L
 
 
 async def test_a_connection_that_is_ended_for_its_request_is_in_the_line(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, mock_clock: MockClock
 ) -> None:
     await change(broker, apis="Produce")
     client = await broker.connect()
@@ -219,7 +221,7 @@ async def test_no_line_has_a_password_or_a_record(
         assert "opensesame" not in str(logged) and "the record" not in str(logged)
 
 
-async def test_an_api_that_there_is_not_is_refused(broker: RunningBroker) -> None:
+async def test_an_api_that_there_is_not_is_refused(broker: RunningBroker, mock_clock: MockClock) -> None:
     outcome = await change(broker, apis="Produce,Konsume")
     assert outcome.error is ErrorCode.INVALID_REQUEST and "Konsume" in (outcome.message or "")
     assert broker.server.control.config.request_log.apis == ()
@@ -227,7 +229,7 @@ async def test_an_api_that_there_is_not_is_refused(broker: RunningBroker) -> Non
         RequestLog.check(RequestLogConfig(apis=("Konsume",)))
 
 
-async def test_only_an_administrator_may_switch_it(broker: RunningBroker) -> None:
+async def test_only_an_administrator_may_switch_it(broker: RunningBroker, mock_clock: MockClock) -> None:
     outcome = await change(broker, Role.EDITOR, apis="Produce")
     assert outcome.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert broker.server.control.config.request_log.apis == ()

@@ -64,14 +64,18 @@ async def test_after_that_only_the_version_is_asked_for(
     assert len(questions(reader)) == 3 and len({process for process, _ in questions(reader)}) == 1
 
 
-async def test_fifty_equal_questions_cost_one_read(reader: Reader) -> None:
+async def test_fifty_equal_questions_cost_one_read(
+    reader: Reader, mock_clock: trio.testing.MockClock
+) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(50):
             nursery.start_soon(ask, reader, "twice hello")
     assert len(questions(reader)) == 1
 
 
-async def test_different_questions_go_one_after_the_other_to_one_process(reader: Reader) -> None:
+async def test_different_questions_go_one_after_the_other_to_one_process(
+    reader: Reader, mock_clock: trio.testing.MockClock
+) -> None:
     answers: dict[int, bytes] = {}
 
     async def one(number: int) -> None:
@@ -84,7 +88,9 @@ async def test_different_questions_go_one_after_the_other_to_one_process(reader:
     assert len({process for process, _ in questions(reader)}) == 1
 
 
-async def test_kept_answers_are_bounded(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_answers_are_bounded(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
     monkeypatch.setattr("webui.insights.reader.MAX_CACHED", 2)
     for word in ("a", "b", "a", "c", "a", "b"):
         await ask(reader, f"say {word}")
@@ -105,14 +111,18 @@ async def test_kept_answers_are_bounded(reader: Reader, monkeypatch: pytest.Monk
         ("damaged", 502, "TABLE_DAMAGED"),
     ],
 )
-async def test_each_refusal_has_its_status(reader: Reader, outcome: str, status: int, code: str) -> None:
+async def test_each_refusal_has_its_status(
+    reader: Reader, outcome: str, status: int, code: str, mock_clock: trio.testing.MockClock
+) -> None:
     problem = await refused(reader, outcome)
     assert problem.status == status and problem.members["code"] == code
     assert await ask(reader, "say hello") == b'"hello"'
 
 
 @pytest.mark.parametrize("how", ["end", "rubbish", "half", "huge", "endless"])
-async def test_a_process_that_fails_is_replaced_for_the_next_question(reader: Reader, how: str) -> None:
+async def test_a_process_that_fails_is_replaced_for_the_next_question(
+    reader: Reader, how: str, mock_clock: trio.testing.MockClock
+) -> None:
     problem = await refused(reader, how)
     assert problem.status == 502 and problem.members["code"] == "READER_LOST"
     assert reader._process is None
@@ -147,7 +157,9 @@ async def test_a_slow_question_is_ended_and_the_next_answered(
     assert await ask(reader, "say hello") == b'"hello"'
 
 
-async def test_whoever_goes_away_takes_the_process_along(reader: Reader) -> None:
+async def test_whoever_goes_away_takes_the_process_along(
+    reader: Reader, mock_clock: trio.testing.MockClock
+) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, reader, "hang")
         await ask_times(reader, 1)
