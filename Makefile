@@ -76,18 +76,21 @@ help:
 # file that comes from a registry has one of the hashes in requirements/. `make lock` writes them anew.
 LOCKED := --require-hashes --requirement
 
+define INSTALL
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
+@test -x $(BIN)/python || { echo "Making a Python environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+@echo "Installing the packages that $(1) locks"
+@$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) $(1)
+@echo "Installing Weir into $(VENV)"
+@$(PIP) --no-deps --no-build-isolation --editable .
+endef
+
 $(VENV)/runtime: pyproject.toml requirements/runtime.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/runtime.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(call INSTALL,requirements/runtime.txt)
 	@touch $@
 
 $(VENV)/dev: pyproject.toml requirements/dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/dev.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(call INSTALL,requirements/dev.txt)
 	@touch $@ $(VENV)/runtime
 
 # The first start is interpreted, and does not wait for the build that the next one uses.
