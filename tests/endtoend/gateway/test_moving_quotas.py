@@ -15,13 +15,13 @@ from tests.support.kafka_tools import CONFIGS, run
 
 pytestmark = kafka_tools.pytestmark
 
+ALICE: Final = ("--entity-type", "users", "--entity-name", "alice")
+BOB: Final = ("--entity-type", "users", "--entity-name", "bob")
+APP: Final = ("--entity-type", "clients", "--entity-name", "app")
 RULES: Final = (
-    (("--entity-type", "users", "--entity-name", "alice"), "producer_byte_rate=1000000"),
+    (ALICE, "producer_byte_rate=1000000"),
     (("--entity-type", "users", "--entity-default"), "consumer_byte_rate=2000000"),
-    (
-        ("--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients", "--entity-name", "app"),
-        "request_percentage=12.5",
-    ),
+    ((*BOB, *APP), "request_percentage=12.5"),
     (("--entity-type", "clients", "--entity-default"), "controller_mutation_rate=5"),
     (("--entity-type", "ips", "--entity-name", "10.0.0.7"), "connection_creation_rate=20"),
 )
@@ -76,10 +76,10 @@ def test_quotas_move_to_a_gateway_and_back(tmp_path: Path) -> None:
             assert (planned.returncode, planned.stdout) == (0, "Nothing to change.\n")
             changed = weir(gateway, "set", "--user", "alice", "producer_byte_rate=2000000")
             assert changed.returncode == 0, changed.stderr
-            described = run(CONFIGS, "--bootstrap-server", gateway.bootstrap, "--describe", *RULES[0][0])
+            described = run(CONFIGS, "--bootstrap-server", gateway.bootstrap, "--describe", *ALICE)
             assert "producer_byte_rate=2000000" in described
             assert "producer_byte_rate" not in run(
-                CONFIGS, "--bootstrap-server", cluster.bootstrap(), "--describe", *RULES[0][0]
+                CONFIGS, "--bootstrap-server", cluster.bootstrap(), "--describe", *ALICE
             )
             assert gateway.stop() == 0
 
@@ -88,4 +88,3 @@ def test_quotas_move_to_a_gateway_and_back(tmp_path: Path) -> None:
             alter(cluster.bootstrap(), entity, "--add-config", limit)
         with GatewayProcess(tmp_path / "gateway", cluster.bootstrap(), follows, nodes=1) as gateway:
             within(10, lambda: by_entity(exported(gateway)) == by_entity(EXPORTED), "the cluster's rules")
-
