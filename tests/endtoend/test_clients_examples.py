@@ -1,4 +1,4 @@
-"""examples/clients: each program prints the throttle of its client, and without a limit that there is none."""
+"""examples/clients: each program prints its throttle, and under no limit that there is none."""
 
 import re
 import shutil
