@@ -53,7 +53,7 @@ help:
 	@echo "make test-timed        the tests of how long a piece of work takes; on a quiet machine"
 	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
-	@echo "make test-clients      Kafka's own tools, and records through the gateway (needs Java 17, Maven)"
+	@echo "make test-clients      Kafka's own tools, the examples, and records through the gateway (needs Java 17, Maven)"
 	@echo "make test-clients-more clients in Go, JavaScript and Rust, Streams, Connect, MirrorMaker 2, Flink and Java 25, and 500 steps of Kafka's tools (leaves out what is not there)"
 	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
@@ -78,18 +78,21 @@ help:
 # file that comes from a registry has one of the hashes in requirements/. `make lock` writes them anew.
 LOCKED := --require-hashes --requirement
 
+define INSTALL
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
+@test -x $(BIN)/python || { echo "Making a Python environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+@echo "Installing the packages that $(1) locks"
+@$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) $(1)
+@echo "Installing Weir into $(VENV)"
+@$(PIP) --no-deps --no-build-isolation --editable .
+endef
+
 $(VENV)/runtime: pyproject.toml requirements/runtime.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/runtime.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(call INSTALL,requirements/runtime.txt)
 	@touch $@
 
 $(VENV)/dev: pyproject.toml requirements/dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/dev.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(call INSTALL,requirements/dev.txt)
 	@touch $@ $(VENV)/runtime
 
 # The first start is interpreted, and does not wait for the build that the next one uses.
@@ -190,7 +193,7 @@ test-compiled: $(VENV)/dev compiled
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
-	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/test_clients_share_dead_letters.py tests/endtoend/test_clients_streams_groups.py tests/endtoend/gateway/test_clients_records.py tests/upstream $(ARGS)
+	$(BIN)/pytest $(BY_FILE) tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/test_clients_kafka_answers.py tests/endtoend/test_clients_share_dead_letters.py tests/endtoend/test_clients_streams_groups.py tests/endtoend/test_clients_examples.py tests/endtoend/gateway/test_clients_records.py tests/examples/test_gateway.py tests/upstream $(ARGS)
 
 test-clients-more: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka || echo "No Apache Kafka here: Kafka Streams is not compared, nor are its tools."

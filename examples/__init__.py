@@ -1,1 +1,1 @@
-"""Things that an operator can start from: each file is explained in docs/ and tested in tests/examples."""
+"""Things that an operator can start from; README.md says what each is, and which test runs it."""

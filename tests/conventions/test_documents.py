@@ -15,7 +15,9 @@ from tests.conventions.sources import ROOT, modules
 
 README: Final = ROOT / "README.md"
 CONTRIBUTING: Final = ROOT / "CONTRIBUTING.md"
-DOCUMENTS: Final = sorted(chain(ROOT.glob("*.md"), (ROOT / "docs").glob("*.md")))
+DOCUMENTS: Final = sorted(
+    chain(ROOT.glob("*.md"), *((ROOT / name).glob("*.md") for name in ("docs", "examples")))
+)
 SECURITY: Final = ROOT / "docs" / "security.md"
 FIGURES: Final = ROOT / "docs" / "benchmarks-log.md"
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
