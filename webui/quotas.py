@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from broker.config.kinds import LONG_MAX
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.path_names import escaped, unescaped
@@ -139,6 +140,15 @@ def kafka_configs(endpoint: ClientEndpoint, entity: EntityPairs, ops: Iterable[Q
         words += ["--entity-type", TOOL_TYPES[kind]]
         words += ["--entity-default"] if name is None else ["--entity-name", name]
     return shlex.join(words)
+
+
+def limit_in_json(value: float) -> float:
+    """Return a limit as requests may give it: a whole number as int, so that JSON shows no fraction, and
+    Long.MAX_VALUE for 2^63, which is that value as a double.
+    """
+    if value == 2.0**63:
+        return LONG_MAX
+    return int(value) if float(value).is_integer() else value
 
 
 def shell_command(endpoint: ClientEndpoint, edit: QuotaAlteration) -> str:

@@ -8,6 +8,8 @@ that a removed key exists.
 from collections.abc import Iterable
 from enum import IntEnum
 from ipaddress import ip_address
+from math import isfinite
+from sys import float_info
 from typing import Final, NoReturn
 
 import msgspec
@@ -20,8 +22,8 @@ from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, QuotaKey, ValueType
 FRACTION: Final = 1e-6
 """Largest fractional part of a value of an integral key."""
 
-TOO_LARGE: Final = {ValueType.INT: 2.0**31, ValueType.LONG: 2.0**63, ValueType.DOUBLE: float("inf")}
-"""The smallest value that does not fit the type."""
+LARGEST: Final = {ValueType.INT: 2.0**31 - 1, ValueType.LONG: 2.0**63, ValueType.DOUBLE: float_info.max}
+"""The largest value of a type. That of LONG is what Long.MAX_VALUE is as a double, as clients send it."""
 
 
 def validate_alteration(
@@ -98,10 +100,11 @@ def _validate_spelling(address: str, ipv6_prefix: int) -> None:
 
 
 def _validate_value(key: QuotaKey, value: float) -> None:
-    # `not value > 0` also refuses NaN.
-    if not value > 0:
+    if not isfinite(value):
+        _refuse(f"Quota {key.name} must be a finite number")
+    if value <= 0:
         _refuse(f"Quota {key.name} must be greater than 0")
-    if value >= TOO_LARGE[key.type]:
+    if value > LARGEST[key.type]:
         article = "an" if key.type is ValueType.INT else "a"
         _refuse(f"Proposed value for {key.name} is too large for {article} {key.type.value}.")
     # Kafka accepts 0.000001, which is 0 as an integer.

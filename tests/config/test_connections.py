@@ -51,7 +51,7 @@ def test_0_for_every_address_is_allowed_only_with_overrides() -> None:
     [
         ("", ()),
         ("10.0.0.7:5", (("10.0.0.7", 5),)),
-        (" bastion : 0 , 10.0.0.7:5", None),
+        (" bastion : 0 , 10.0.0.7 :5, b: 1", (("bastion", 0), ("10.0.0.7", 5), ("b", 1))),
         ("bastion:0, 10.0.0.7:5", (("bastion", 0), ("10.0.0.7", 5))),
         ("[2001:db8::1]:5,2001:db8::2:6", (("2001:db8::1", 5), ("2001:db8::2", 6))),
         ("bastion", None),

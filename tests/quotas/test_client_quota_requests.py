@@ -1,5 +1,7 @@
 """Validation of AlterClientQuotas, with Kafka's error messages. (KIP-546)"""
 
+from math import inf, nextafter
+
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
@@ -61,12 +63,19 @@ def test_a_bad_entity_is_refused_with_what_is_wrong(pairs, message):
         (USER, RATE, 10_000.5, "producer_byte_rate cannot be a fractional value."),
         (USER, RATE, 0.0, "Quota producer_byte_rate must be greater than 0"),
         (USER, RATE, -1.0, "Quota producer_byte_rate must be greater than 0"),
-        (USER, RATE, float("nan"), "Quota producer_byte_rate must be greater than 0"),
-        (USER, RATE, float("inf"), "Proposed value for producer_byte_rate is too large for a LONG."),
-        (USER, RATE, 2.0**63, "Proposed value for producer_byte_rate is too large for a LONG."),
-        (USER, "request_percentage", float("inf"), "too large for a DOUBLE."),
-        (USER, "request_percentage", float("nan"), "Quota request_percentage must be greater than 0"),
+        (USER, RATE, float("nan"), "Quota producer_byte_rate must be a finite number"),
+        (USER, RATE, float("inf"), "Quota producer_byte_rate must be a finite number"),
+        (USER, RATE, float("-inf"), "Quota producer_byte_rate must be a finite number"),
+        (
+            USER,
+            RATE,
+            nextafter(2.0**63, inf),
+            "Proposed value for producer_byte_rate is too large for a LONG.",
+        ),
+        (USER, "request_percentage", float("inf"), "Quota request_percentage must be a finite number"),
+        (USER, "request_percentage", float("nan"), "Quota request_percentage must be a finite number"),
         (IP, "connection_creation_rate", 2.0**31, "too large for an INT."),
+        (IP, "connection_creation_rate", 2.0**31 - 0.5, "too large for an INT."),
         (IP, "connection_creation_rate", 1.5, "connection_creation_rate cannot be a fractional value."),
     ],
 )
@@ -82,6 +91,7 @@ def test_a_bad_key_or_value_is_refused_with_the_key_in_the_message(pairs, key, v
     [
         (USER, RATE, 1.0),
         (USER, RATE, 2.0**63 - 1_024),
+        (USER, RATE, 2.0**63),
         (USER, RATE, 10_000.0000001),
         (USER, "request_percentage", 0.01),
         (USER, "controller_mutation_rate", 12.3),

@@ -32,6 +32,7 @@ from webui.quotas import (
     ENTITY,
     entity_text,
     json_of,
+    limit_in_json,
     order_of,
     pairs_of,
 )
@@ -88,7 +89,10 @@ class Differences(msgspec.Struct, frozen=True):
 def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
     """Yield a file's entries lazily, in the order of `rows`. Sort `rows` by `order_of` for a stable order."""
     return (
-        {"entity": json_of(row.entity), "limits": {each.key: _plain(each.value) for each in row.limits}}
+        {
+            "entity": json_of(row.entity),
+            "limits": {each.key: limit_in_json(each.value) for each in row.limits},
+        }
         | ({"shadow": True} if row.shadow else {})
         for row in rows
     )
@@ -109,7 +113,8 @@ def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs
         entity = pairs_of(entry["entity"])
         if entity in wanted:
             raise ListedTwice(entity_text(entity), index)
-        wanted[entity] = QuotaFileEntry(entry["limits"], entry.get("shadow", False))
+        limits = {key: float(value) for key, value in entry["limits"].items()}
+        wanted[entity] = QuotaFileEntry(limits, entry.get("shadow", False))
         yield
     return wanted
 
@@ -172,11 +177,6 @@ async def alterations(
 
 def _version(row: QuotaRow | None) -> int:
     return 0 if row is None else row.version
-
-
-def _plain(value: float) -> float:
-    """Return a whole number as int, so that JSON shows no fraction."""
-    return int(value) if value.is_integer() else value
 
 
 MAX_ENTITIES: Final = 10_000

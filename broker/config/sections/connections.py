@@ -24,11 +24,11 @@ _COUNT: Final = integer(0)
 
 
 def _read_override(text: str) -> tuple[str, int]:
-    """Parse `host:count`; raise ValueError."""
+    """Parse `host:count`, which may have spaces around the colon; raise ValueError."""
     host, colon, count = text.rpartition(":")
     if not colon:
         raise ValueError("no count")
-    return read_host(host.removeprefix("[").removesuffix("]")), _COUNT.read(count)
+    return read_host(host.rstrip().removeprefix("[").removesuffix("]")), _COUNT.read(count.lstrip())
 
 
 def _write_override(override: tuple[str, int]) -> str:

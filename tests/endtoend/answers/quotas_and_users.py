@@ -92,6 +92,7 @@ QUOTAS: Final = (
             (USER, [(PRODUCE, math.inf, False)]),
             (USER, [(PRODUCE, 1e300, False)]),
             (USER, [(PRODUCE, 9.3e18, False)]),
+            (USER, [(PRODUCE, 2.0**63, False)]),
         )
     ),
     Case("AlterClientQuotas", quota((("user", "checked"),), (PRODUCE, 5.0, False), validate_only=True)),

@@ -160,6 +160,17 @@ async def test_limits_up_to_the_largest_are_accepted(
     assert broker.rows[ALICE].value(PRODUCER) == value
 
 
+async def test_the_largest_limit_of_kafkas_clients_is_read_as_one_that_a_put_takes(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    broker.set(ALICE, {PRODUCER: float(LARGEST)})
+    rule = QUOTA.check(await (await http.get(ONE)).get_json())
+    value = rule["limits"][PRODUCER]["value"]
+    assert value == LARGEST - 1
+    assert (await put(http, {PRODUCER: value})).status_code == 200
+    assert broker.rows[ALICE].value(PRODUCER) == LARGEST
+
+
 async def test_what_only_kafkas_rules_refuse_carries_its_error(http: Browserless, broker: FakeBroker) -> None:
     answer = await put(http, {PRODUCER: 1.5})
     problem = await answer.get_json()

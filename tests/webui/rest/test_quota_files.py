@@ -15,6 +15,8 @@ PRODUCE, PERCENT = "producer_byte_rate", "request_percentage"
 ALICE: EntityPairs = (("user", "alice"),)
 ANY_APP: EntityPairs = (("client-id", None),)
 BOB: EntityPairs = (("user", "bob"),)
+LARGEST = 2.0**63
+"""Long.MAX_VALUE as a double."""
 
 
 @pytest.fixture
@@ -54,6 +56,25 @@ async def test_an_exported_file_changes_nothing(http: Browserless, stocked: Fake
         [],
     )
     assert stocked.applied == []
+
+
+async def test_the_largest_limit_of_kafkas_clients_is_exported_as_one_that_an_import_takes(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    stocked.set(BOB, {PRODUCE: LARGEST})
+    document = FILE.check(await (await http.get(f"{QUOTAS}:export")).get_json())
+    assert document["quotas"][1]["limits"] == {PRODUCE: 2**63 - 1}
+    answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=document)
+    assert (answer.status_code, (await answer.get_json())["changes"]) == (200, [])
+
+
+async def test_a_limit_that_no_double_has_is_the_next_one_and_changes_nothing_later(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    document = {"quotas": [entry(BOB, **{PRODUCE: 2**53 + 1})]}
+    for changes in (1, 0):
+        answer = await http.ask("POST", f"{QUOTAS}:import", body=document)
+        assert len(IMPORTED.check(await answer.get_json())["changes"]) == changes
 
 
 @pytest.mark.parametrize("validate_only", [True, False])
