@@ -127,14 +127,13 @@ def test_the_printed_command_has_the_file_of_the_start(tmp_path: Path) -> None:
 
 def test_only_a_terminal_gets_the_commands_of_a_first_record(tmp_path: Path) -> None:
     """Where output is kept, nothing follows the addresses but the log."""
-    process = subprocess.Popen(
-        [WEIR, "serve", *settings(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert process.stdout is not None
-    greeted = greeting(process.stdout, "REST: ")
-    process.send_signal(signal.SIGTERM)
-    rest, _ = process.communicate(timeout=30)
-    words = [line.partition(" ")[0] for line in f"{greeted}{rest}".splitlines()]
+    command = [WEIR, "serve", *settings(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as broker:
+        assert broker.stdout is not None
+        printed = greeting(broker.stdout, "REST: ")
+        broker.terminate()
+        printed += broker.stdout.read()
+    words = [line.partition(" ")[0] for line in printed.splitlines()]
     assert words in (["Kafka:", "Console:", "", "REST:"], ["Kafka:", "Console:", "", "REST:", "Token:"])
 
 
