@@ -448,9 +448,7 @@ class Usage(Generic[S]):
         return sensor
 
     def _refresh(self, sensor: S) -> None:
-        """Update a limit that `catch_up` may not have reached; the others are up to date."""
-        if self._change is not None:
-            self._set_bound(sensor, self._change.now_ms)
+        self._set_bound(sensor, None if self._change is None else self._change.now_ms)
 
     def _set_bound(self, sensor: S, now_ms: int | None = None) -> None:
         rule = self._table.governing(sensor.user, sensor.client_id)

@@ -79,16 +79,19 @@ def decided(guarded: Guarded, user: str) -> dict[tuple[str, str, str], bool]:
     cluster.
     """
     admin = admin_of(guarded.cluster, user)
-    described = admin.describe_topics(TopicCollection(list(TOPICS)), include_authorized_operations=True)
+    topics = admin.describe_topics(TopicCollection(list(TOPICS)), include_authorized_operations=True)
     found: dict[tuple[str, str, str], bool] = {}
-    for topic, answer in described.items():
+    for topic, answer in topics.items():
         try:
             allowed = set(answer.result(30).authorized_operations)
         except KafkaException:
             found["TOPIC", topic, "DESCRIBE"] = False
             continue
         found |= {("TOPIC", topic, each): AclOperation[each] in allowed for each in OF_TOPICS}
-    operations = admin.describe_cluster(include_authorized_operations=True).result(30).authorized_operations
+    described = admin.describe_cluster(include_authorized_operations=True).result(30)
+    operations = described.authorized_operations
+    if operations is None:  # who may not describe the cluster is told none
+        return found | {("CLUSTER", "kafka-cluster", "DESCRIBE"): False}
     return found | {
         ("CLUSTER", "kafka-cluster", each): AclOperation[each] in set(operations) for each in OF_CLUSTERS
     }

@@ -223,7 +223,7 @@ def test_all_gateways_have_a_quarter_of_a_limit_while_none_reaches_the_log_for_l
         gateway.loses = lambda: True
     story.run(1)
     before = {user: story.cluster.shares(user) for user in USERS}
-    story.run(3)
+    story.run(2)
     assert {user: story.cluster.shares(user) for user in USERS} == before
     story.run(27)
     floor = WHOLE // (4 * len(story.gateways))
