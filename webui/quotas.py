@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from broker.config.kinds import LONG_MAX
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.path_names import escaped, unescaped
@@ -121,6 +120,8 @@ def _component(part: str) -> tuple[str, str | None]:
 def _escaped(name: str) -> str:
     return "".join(each if each in _PLAIN else escaped(each) for each in name)
 
+
+LONG_MAX: Final = 2**63 - 1
 
 TOOL_TYPES: Final = {"user": "users", "client-id": "clients", "ip": "ips"}
 
