@@ -83,7 +83,8 @@ class MappedPrincipals:
         found = self._entries.get(principal)
         if found is None:
             raise self._refused.error(principal, NOT_LISTED)
-        if found.mechanism != self._mechanism:
+        is_same_module = login_module(found.mechanism) == login_module(self._mechanism)
+        if found.mechanism != self._mechanism and is_same_module:
             found = self._entries[principal] = found.for_mechanism(self._mechanism)
         return found
 
@@ -93,14 +94,22 @@ class MappedPrincipals:
         raise self._refused.error(principal, f"the credentials in the file of {MAP_KEY}: {error}")
 
     def check(self, config: UpstreamConfig) -> None:
-        """Raise ConfigError if the entries are for another mechanism than that of `config`."""
-        self._latest.check(config.sasl_mechanism)
+        """Raise ConfigError if the entries are for another mechanism than that of `config`: all of them, or
+        the first of a file that has changed and is still to be read.
+        """
+        latest = self._latest
+        if stamps([Path(self._name)]) not in (self._seen, [None]):
+            latest = _beginning(self._name, config.sasl_mechanism)
+        latest.check(config.sasl_mechanism)
 
     def configure(self, config: UpstreamConfig) -> None:
-        """Use the mechanism of `config`. Reads nothing: `run` does. Raises ConfigError."""
+        """Use the mechanism of `config`, with a file that has changed once `run` has read it. Raises
+        ConfigError.
+        """
         self.check(config)
         self._mechanism = config.sasl_mechanism
-        self._entries = self._latest.entries
+        if login_module(self._mechanism) in self._latest.places:
+            self._entries = self._latest.entries
 
     def forget(self, principal: str) -> None:
         """Do nothing: the file decides."""
@@ -188,6 +197,15 @@ def read_map(name: str, text: str, mechanism: str) -> Steps[MapFile]:
     if not entries:
         raise ConfigError(MAP_KEY, name, "a file with the credentials of at least one principal")
     return MapFile(entries, places)
+
+
+def _beginning(name: str, mechanism: str) -> MapFile:
+    """Return what a file begins with. Raises ConfigError."""
+    for entry in properties_in_steps(read_text(name)):
+        if entry is not None:
+            place = f"{name}, line {entry.line}"
+            return MapFile({}, {login_module(_credentials(entry.value, mechanism).mechanism): place})
+    return MapFile({}, {})
 
 
 def _credentials(text: str, mechanism: str) -> ClientCredentials:
