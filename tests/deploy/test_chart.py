@@ -342,6 +342,16 @@ def test_a_balancer_that_names_clients_is_trusted(tmp_path: Path, mode: str) -> 
         (("tlsRoute.enabled=true", *GATEWAY), "tlsRoute needs tls.sniPattern"),
         ((*SNI, "tlsRoute.enabled=true"), "tlsRoute needs tls.sniPattern"),
         ((*ROUTED, "advertisedHost="), "tlsRoute needs tls.sniPattern"),
+        ((*ROUTED, "advertisedHost=192.0.2.1"), "advertisedHost must not be an address"),
+        (
+            (
+                *ROUTED,
+                "tlsRoute.parentRefs[1].name=public",
+                "tlsRoute.parentRefs[1].namespace=edge",
+                "tlsRoute.parentRefs[1].sectionName=kafka",
+            ),
+            "tlsRoute/parentRefs",
+        ),
         ((*ROUTED, "tlsRoute.parentRefs[0].name="), "name"),
         ((*ROUTED, "tlsRoute.port=65536"), "port"),
         (("proxyProtocol.mode=accept",), "needs proxyProtocol.trustedAddresses"),
