@@ -1,7 +1,7 @@
 """Tries an installed wheel, where no checkout is on Python's path: `python wheel_trial.py [compiled]`.
 
 Needs kafka-python, and kcat if it is there. It ends with the failed assertion, or with one line. The release
-workflow and cibuildwheel run it for each wheel, test_wheel.py for the one that every machine can have.
+workflow and cibuildwheel run it for each wheel.
 """
 
 import os
