@@ -50,7 +50,8 @@ def _sections() -> dict[str, list[str]]:
 
 
 def test_the_collector_that_is_built_has_the_parts_and_the_version_of_compose() -> None:
-    *_, version = _read(ROOT / "compose.yaml")["services"]["collector"]["image"].split(":")
+    tag, _, _ = _read(ROOT / "compose.yaml")["services"]["collector"]["image"].partition("@")
+    _, _, version = tag.rpartition(":")
     built = {
         section: [part["gomod"] for part in parts]
         for section, parts in _read(MANIFEST).items()

@@ -140,7 +140,7 @@ def test_quotas_may_lie_in_a_file_beside_it(tmp_path):
         ),
         (
             "clients: []\nquotas: [{entity: {user: a}, limits: {producer_byte_rate: nan}}]",
-            "must be greater than 0",
+            "must be a finite number",
         ),
         (
             "clients: []\nquotas:\n- {entity: {user: a}, limits: {}}\n- {entity: {user: a}, limits: {}}",
