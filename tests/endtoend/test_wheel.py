@@ -248,6 +248,11 @@ def test_a_callback_imports_from_weir(
     assert f"the callback {name} returns shared=by all" in explained
 
 
+def test_the_trial_of_a_release_passes(in_use: Installed) -> None:
+    tried = _run(str(in_use.python), "-P", str(Path(__file__).with_name("wheel_trial.py")))
+    assert tried.endswith("10 records sent and received, a callback asked\n")
+
+
 def test_the_same_sources_make_the_same_archives(tmp_path: Path) -> None:
     """Byte for byte, in another folder, with other times and modes of the files, as in another checkout."""
     made: list[dict[str, bytes]] = []

@@ -1,4 +1,5 @@
-"""Tries an installed wheel, where no checkout is on Python's path: `python wheel_trial.py [compiled]`.
+"""Tries an installed wheel: `python -P wheel_trial.py [compiled]`. Without -P, files beside this one hide
+modules of the standard library.
 
 Needs kafka-python, and kcat if it is there. It ends with the failed assertion, or with one line. The release
 workflow and cibuildwheel run it for each wheel.
