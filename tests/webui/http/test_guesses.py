@@ -13,7 +13,7 @@ from tests.webui.fake_access import EDITOR
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui.fair_queue import MAX_AT_ONCE
-from webui.http import app
+from webui.http import app, http_server
 from webui.security.backoff import FREE_GUESSES
 
 LOGIN: Final = (
@@ -48,6 +48,9 @@ class Stopped:
 @pytest.fixture(autouse=True)
 def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "time", Stopped)
+    # Unfinished requests stay in progress until the test closes them.
+    monkeypatch.setattr(app, "BODY_TIMEOUT_S", 600)
+    monkeypatch.setattr(http_server, "STALLED_AFTER_S", 600.0)
 
 
 @pytest.fixture
