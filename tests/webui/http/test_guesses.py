@@ -141,6 +141,7 @@ async def test_six_hundred_unfinished_requests_get_no_guess_through_a_lock(
     for index in range(ATTACKS):
         stream = await server.ask("/api/v1/tasks", bearer(f"guess{index}"))
         await trio.aclose_forcefully(stream)
+    await trio.testing.wait_all_tasks_blocked(0.05)
     right = await server.ask("/api/v1/tasks", bearer("admin-token"))
     with trio.move_on_after(0.5) as quickly:
         await right.receive_some()
