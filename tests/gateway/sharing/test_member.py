@@ -306,22 +306,28 @@ def test_a_changed_limit_applies_to_the_present_share_at_once(settled):
     assert settled.bound == 1_600_000
 
 
-@pytest.mark.parametrize(
-    ("reports", "wanted", "share"), [(MISSED - 2, 600_000, 500_000), (MISSED - 1, WHOLE, WHOLE)]
-)
-def test_the_report_that_frees_the_shares_of_a_silent_gateway_wants_its_part_of_them(reports, wanted, share):
-    """And not the next one, a second later. It lowers nothing before the others have seen it."""
+def beside_a_silent_one(reports: int) -> tuple[Gateway, Report]:
+    """A gateway that has read so many of its own reports since the other one's last, and its next report."""
     gateway = Gateway("a")
     for number in range(1, SETTLED + 1):
         gateway.use(1, number * 1_000)
         gateway.receive(other(number, 500_000, 500_000), gateway.report(number * 1_000))
     at_ms = SETTLED * 1_000
-    for _ in range(reports - 1):
+    for _ in range(reports):
         at_ms += 1_000
         gateway.use(500_000, at_ms)
         gateway.receive(gateway.report(at_ms))
     gateway.use(500_000, at_ms + 1_000)
     report = gateway.report(at_ms + 1_000)
+    return gateway, report
+
+
+@pytest.mark.parametrize(
+    ("reports", "wanted", "share"), [(MISSED - 2, 600_000, 500_000), (MISSED - 1, WHOLE, WHOLE)]
+)
+def test_the_report_that_frees_the_shares_of_a_silent_gateway_wants_its_part_of_them(reports, wanted, share):
+    """And not the next one, a second later. It lowers nothing before the others have seen it."""
+    gateway, report = beside_a_silent_one(reports - 1)
     assert report.lines[ALICE].wanted == wanted
     assert report.lines[ALICE].share <= 500_000
     gateway.receive(report)
@@ -331,17 +337,7 @@ def test_the_report_that_frees_the_shares_of_a_silent_gateway_wants_its_part_of_
 
 def test_a_gateway_that_was_only_slow_keeps_what_it_has():
     """Its report comes just before the one that would have freed its shares."""
-    gateway = Gateway("a")
-    for number in range(1, SETTLED + 1):
-        gateway.use(1, number * 1_000)
-        gateway.receive(other(number, 500_000, 500_000), gateway.report(number * 1_000))
-    at_ms = SETTLED * 1_000
-    for _ in range(MISSED - 2):
-        at_ms += 1_000
-        gateway.use(500_000, at_ms)
-        gateway.receive(gateway.report(at_ms))
-    gateway.use(500_000, at_ms + 1_000)
-    report = gateway.report(at_ms + 1_000)
+    gateway, report = beside_a_silent_one(MISSED - 2)
     gateway.receive(other(SETTLED + 1, 500_000, 500_000), report)
     assert gateway.member.shares[ALICE] + 500_000 <= WHOLE
 
