@@ -56,9 +56,9 @@ def test_a_quota_of_each_kind_of_entity_is_set_shown_and_removed(
     ("entity", "change", "words"),
     [
         ((*USER, "eve"), "producer_byte_rate=1.5", "producer_byte_rate cannot be a fractional value."),
-        ((*USER, "eve"), "producer_byte_rate=NaN", "Quota producer_byte_rate must be greater than 0"),
-        ((*USER, "eve"), "request_percentage=Infinity", "too large for a DOUBLE."),
-        ((*USER, "eve"), "producer_byte_rate=9223372036854775808", "too large for a LONG."),
+        ((*USER, "eve"), "producer_byte_rate=NaN", "Quota producer_byte_rate must be a finite number"),
+        ((*USER, "eve"), "request_percentage=Infinity", "Quota request_percentage must be a finite number"),
+        ((*USER, "eve"), "producer_byte_rate=9223372036854777856", "too large for a LONG."),
         ((*IP, "10.0.0.9"), "connection_creation_rate=-1", "must be greater than 0"),
         (("--ip", "10.0.0.9"), "connection_creation_rate=1.5", "cannot be a fractional value."),
     ],
