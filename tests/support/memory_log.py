@@ -35,7 +35,7 @@ class MemoryTopic:
 @dataclass
 class MemoryLog:
     """A `TopicLog`. `append_s` and `read_s` are the times that each takes; the record is in the log after
-    half of `append_s`. While `is_away` every call fails. The next `lost` appends raise, and so do the next
+    half of `append_s`. While `is_away` every call fails, while `is_unreadable` all but appends. The next `lost` appends raise, and so do the next
     `unsure`, whose records are in the log.
     """
 
@@ -43,6 +43,7 @@ class MemoryLog:
     append_s: float = 0.0
     read_s: float = 0.0
     is_away: bool = False
+    is_unreadable: bool = False
     unsure: int = 0
     lost: int = 0
     max_bytes: int = 1_000_000
@@ -64,18 +65,23 @@ class MemoryLog:
         await trio.sleep(self.append_s / 2)
 
     async def read(self, offset: int) -> TopicLogPage:
-        self._check()
+        self._check_readable()
         with trio.move_on_after(LONGEST_WAIT_S):
             await self.topic.wait_for(offset)
         await trio.sleep(self.read_s)
-        self._check()
+        self._check_readable()
         found = tuple(entry for entry in self.topic.entries if entry.offset >= offset)
         return TopicLogPage(found, max(self.topic.end, offset))
 
     async def end(self) -> int:
         await trio.sleep(self.read_s)
-        self._check()
+        self._check_readable()
         return self.topic.end
+
+    def _check_readable(self) -> None:
+        self._check()
+        if self.is_unreadable:
+            raise LogUnavailable("unreadable")
 
     def _check(self) -> None:
         if self.is_away:

@@ -251,6 +251,43 @@ async def test_a_gateway_alone_keeps_a_quarter_of_each_limit_when_its_lease_has_
     assert gateway.member.shares[ALICE] == gateway.member.other_share == WHOLE
 
 
+async def test_a_gateway_that_writes_reports_and_reads_none_keeps_its_shares_for_four_seconds(
+    mock_clock, start, caplog
+):
+    """It kept them for as long as it wrote: one that came later passed its starting share besides."""
+    first = start("a", 10)
+    mock_clock.autojump_threshold = 0
+    await trio.sleep(10.5)
+    assert first.member.shares[ALICE] == WHOLE
+    first.log.is_unreadable = True
+    begun_ms = (first.member.lease_ends_ms or 0) - LEASE_MS
+    second = start("b", 10)
+    left_s = (begun_ms + 4_000 - first.clock.ms()) / 1_000
+    await trio.sleep(left_s - 0.001)
+    assert (first.member.shares[ALICE], second.member.shares[ALICE]) == (WHOLE, WHOLE // 8)
+    await trio.sleep(0.001)
+    await trio.testing.wait_all_tasks_blocked()
+    # The first one knows of no other, and the second one hears what the first one has.
+    assert (first.member.shares[ALICE], first.member.other_share) == (WHOLE // 4, WHOLE // 4)
+    await trio.sleep(6)
+    assert [each.getMessage() for each in caplog.records] == [
+        "cannot read the reports of gateways",
+        "the shares of this gateway have expired",
+    ]
+    begin = first.passed + second.passed
+    for _ in range(20):
+        await trio.sleep(0.5)
+        assert first.member.shares[ALICE] == WHOLE // 4
+        assert WHOLE * 0.6 <= second.member.shares[ALICE] <= WHOLE * 0.75
+    assert 9 * LIMIT <= first.passed + second.passed - begin <= 10 * LIMIT
+    assert first.member.has_expired
+    first.log.is_unreadable = False
+    await trio.sleep(8)
+    assert not first.member.has_expired
+    assert first.member.shares[ALICE] == pytest.approx(WHOLE / 2, rel=0.1)
+    assert second.member.shares[ALICE] == pytest.approx(WHOLE / 2, rel=0.1)
+
+
 async def test_a_report_whose_append_failed_renews_the_lease_when_it_is_read(autojump_clock, start):
     gateway = start("a", 10)
     await trio.sleep(10)
