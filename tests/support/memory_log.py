@@ -1,5 +1,8 @@
 """A topic in memory, and gateways' connections to it that can be slow, fail, or lie about an append."""
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import trio
@@ -35,13 +38,15 @@ class MemoryTopic:
 @dataclass
 class MemoryLog:
     """A `TopicLog`. `append_s` and `read_s` are the times that each takes; the record is in the log after
-    half of `append_s`. While `is_away` every call fails, while `is_unreadable` all but appends. The next `lost` appends raise, and so do the next
-    `unsure`, whose records are in the log.
+    half of `append_s`. A call fails after `timeout_s`, half of which a read may wait for a record. While
+    `is_away` every call fails, while `is_unreadable` all but appends. The next `lost` appends raise, and so
+    do the next `unsure`, whose records are in the log.
     """
 
     topic: MemoryTopic
     append_s: float = 0.0
     read_s: float = 0.0
+    timeout_s: float = math.inf
     is_away: bool = False
     is_unreadable: bool = False
     unsure: int = 0
@@ -50,6 +55,10 @@ class MemoryLog:
     appends: int = 0
 
     async def append(self, key: bytes, value: bytes | None) -> None:
+        with self._limit(self.timeout_s):
+            await self._append(key, value)
+
+    async def _append(self, key: bytes, value: bytes | None) -> None:
         await trio.sleep(self.append_s / 2)
         self._check()
         self.appends += 1
@@ -66,9 +75,10 @@ class MemoryLog:
 
     async def read(self, offset: int) -> TopicLogPage:
         self._check_readable()
-        with trio.move_on_after(LONGEST_WAIT_S):
-            await self.topic.wait_for(offset)
-        await trio.sleep(self.read_s)
+        with self._limit(self.timeout_s):
+            with trio.move_on_after(min(LONGEST_WAIT_S, self.timeout_s / 2)):
+                await self.topic.wait_for(offset)
+            await trio.sleep(self.read_s)
         self._check_readable()
         found = tuple(entry for entry in self.topic.entries if entry.offset >= offset)
         return TopicLogPage(found, max(self.topic.end, offset))
@@ -77,6 +87,13 @@ class MemoryLog:
         await trio.sleep(self.read_s)
         self._check_readable()
         return self.topic.end
+
+    @contextmanager
+    def _limit(self, seconds: float) -> Iterator[None]:
+        with trio.move_on_after(seconds) as scope:
+            yield
+        if scope.cancelled_caught:
+            raise LogUnavailable(f"no response within {seconds} s")
 
     def _check_readable(self) -> None:
         self._check()

@@ -37,6 +37,11 @@ logger = logging.getLogger(__name__)
 ROUND_S: Final = 1.0
 """The interval of reports and of summaries."""
 
+SHARES_TIMEOUT_MS: Final = 1_500
+"""After this time without a response, a connection to the topic is opened anew; ours. The next report follows
+at once, a second after the last one at the earliest, and the lease has as much time left for another failure.
+"""
+
 READ_BACK_S: Final = 3.0
 """The longest wait for a gateway's own report, which alone raises its shares, before it writes the next."""
 

@@ -80,8 +80,8 @@ class TopicLog:
     """Every reader sees the same records in the same order, and no record that a later read does not have.
 
     `configs` are the topic's settings at its creation, beside its compaction; `created` is called then.
-    `timeout_ms` limits a request, beside the time that a Fetch may wait; without it, the client's limit
-    holds.
+    `timeout_ms` limits a request, and a Fetch may wait for records for half of it; without it, the client's
+    limit holds.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class TopicLog:
         self._clock = clock
         self._configs = {"cleanup.policy": "compact", **(configs or {})}
         self._timeout_ms = timeout_ms
+        self._wait_ms = MAX_WAIT_MS if timeout_ms is None else min(MAX_WAIT_MS, timeout_ms // 2)
         self._created = created
         self._leader: int | None = None
 
@@ -124,12 +125,12 @@ class TopicLog:
         partition = FetchPartition(fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(
             replica_id=-1,
-            max_wait_ms=MAX_WAIT_MS,
+            max_wait_ms=self._wait_ms,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
             topics=[FetchTopic(self._name, partitions=[partition])],
         )
-        response = await self._ask_leader(request, FETCH_VERSION, "read", MAX_WAIT_MS)
+        response = await self._ask_leader(request, FETCH_VERSION, "read")
         if response.error_code:
             self._check("Fetch", response.error_code)
         if not response.responses and response.throttle_time_ms > 0:
@@ -163,7 +164,7 @@ class TopicLog:
         self._check("ListOffsets", found.error_code)
         return int(found.offset)
 
-    async def _ask_leader(self, request: Any, version: int, lane: str, wait_ms: int = 0) -> Any:
+    async def _ask_leader(self, request: Any, version: int, lane: str) -> Any:
         """Send a request to the leader. Appends, reads and questions for offsets have a connection each: a
         fetch waits for records, and what comes behind it waits too.
         """
@@ -171,9 +172,10 @@ class TopicLog:
             leader = self._leader
             if leader is None:
                 leader = self._leader = await self._find_leader()
-            limit_ms = None if self._timeout_ms is None else self._timeout_ms + wait_ms
             name = f"{self._name} {lane}"
-            return await self._client.request(leader, request, version, lane=name, timeout_ms=limit_ms)
+            return await self._client.request(
+                leader, request, version, lane=name, timeout_ms=self._timeout_ms
+            )
         except WeirUpstreamError as error:
             raise LogRefused(str(error)) from error
         except UpstreamError as error:

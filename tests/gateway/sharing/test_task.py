@@ -20,7 +20,7 @@ from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Report, read_report
 from broker.gateway.sharing.signing import Records
 from broker.gateway.sharing.summary import Summary, key_of, read_summary, write_summary
-from broker.gateway.sharing.task import MAX_BYTES, SharingTask
+from broker.gateway.sharing.task import MAX_BYTES, SHARES_TIMEOUT_MS, SharingTask
 from broker.gateway.sharing.views import Summaries
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
@@ -249,6 +249,25 @@ async def test_a_gateway_alone_keeps_a_quarter_of_each_limit_when_its_lease_has_
     gateway.log.is_away = False
     await trio.sleep(3)
     assert gateway.member.shares[ALICE] == gateway.member.other_share == WHOLE
+
+
+@pytest.mark.parametrize(("what", "left_s"), [("append_s", 1.489), ("read_s", 1.984)])
+async def test_after_a_request_without_a_response_the_lease_has_time_left_for_another_one(
+    mock_clock, start, what: str, left_s: float
+):
+    """0.4 s were left after an append, and none after a read."""
+    gateway = start("a", 10)
+    gateway.log.timeout_s = SHARES_TIMEOUT_MS / 1_000
+    mock_clock.autojump_threshold = 0
+    await trio.sleep(10.5)
+    ends_ms = gateway.member.lease_ends_ms or 0
+    before_s = getattr(gateway.log, what)
+    setattr(gateway.log, what, 60)
+    await trio.sleep(0.6)
+    setattr(gateway.log, what, before_s)
+    while gateway.member.lease_ends_ms == ends_ms:  # noqa: ASYNC110 - nothing announces it
+        await trio.sleep(0.001)
+    assert (ends_ms - gateway.clock.ms()) / 1_000 == pytest.approx(left_s, abs=0.002)
 
 
 async def test_a_gateway_that_writes_reports_and_reads_none_keeps_its_shares_for_four_seconds(

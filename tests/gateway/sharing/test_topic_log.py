@@ -147,8 +147,8 @@ async def test_a_response_without_the_topic_is_an_unavailable_log(tmp_path):
 
 
 @asynccontextmanager
-async def answered(**answers: Any) -> AsyncIterator[TopicLog]:
-    """A log at a broker that gives these answers, by the name of the API."""
+async def answered(timeout_ms: int | None = None, **answers: Any) -> AsyncIterator[TopicLog]:
+    """A log at a broker that gives these answers, by the name of the API; a function makes one."""
     clock, config = TrioClock(), UpstreamConfig()
     async with fake_cluster() as cluster, trio.open_nursery() as nursery:
         (node,) = cluster.live
@@ -157,11 +157,27 @@ async def answered(**answers: Any) -> AsyncIterator[TopicLog]:
         topics = [MetadataResponseTopic(0, "shared", partitions=partitions)]
         node.answers[ApiKey.METADATA] = lambda _request: MetadataResponse(topics=topics)
         for name, answer in answers.items():
-            node.answers[ApiKey[name]] = lambda _request, answer=answer: answer
+            fixed = None if callable(answer) else answer
+            node.answers[ApiKey[name]] = answer if fixed is None else lambda _request, fixed=fixed: fixed
         client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(node.port))
         await nursery.start(client.run)
-        yield TopicLog("shared", client, clock)
+        yield TopicLog("shared", client, clock, timeout_ms=timeout_ms)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "wait_ms"), [(None, 2_000), (1_500, 750), (3_998, 1_999), (4_000, 2_000), (4_002, 2_000)]
+)
+async def test_a_read_waits_for_records_for_half_of_its_time(timeout_ms: int | None, wait_ms: int):
+    requests: list[Any] = []
+
+    def answer(request: Any) -> FetchResponse:
+        requests.append(request)
+        return FetchResponse(throttle_time_ms=1)
+
+    async with answered(timeout_ms, FETCH=answer) as topic:
+        await topic.read(7)
+    assert [each.max_wait_ms for each in requests] == [wait_ms]
 
 
 @pytest.mark.parametrize(
