@@ -7,13 +7,19 @@ from dataclasses import dataclass
 
 import trio
 
-from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLogPage, TopicLogRecord
+from broker.gateway.sharing.topic_log import (
+    LogLost,
+    LogUnavailable,
+    RecordTooLarge,
+    TopicLogPage,
+    TopicLogRecord,
+)
 
 LONGEST_WAIT_S = 5.0
 
 
 class MemoryTopic:
-    """One partition. `compact` keeps the last record of each key."""
+    """One partition. `compact` keeps the last record of each key, `cut` removes those from an offset on."""
 
     def __init__(self) -> None:
         self.entries: list[TopicLogRecord] = []
@@ -26,12 +32,18 @@ class MemoryTopic:
         self._grown.set()
         self._grown = trio.Event()
 
+    def cut(self, end: int) -> None:
+        self.entries = [entry for entry in self.entries if entry.offset < end]
+        self.end = end
+        self._grown.set()
+        self._grown = trio.Event()
+
     def compact(self) -> None:
         last = {entry.key: entry for entry in self.entries}
         self.entries = [entry for entry in self.entries if last[entry.key] is entry]
 
     async def wait_for(self, offset: int) -> None:
-        while self.end <= offset:
+        while self.end == offset:
             await self._grown.wait()
 
 
@@ -80,6 +92,8 @@ class MemoryLog:
                 await self.topic.wait_for(offset)
             await trio.sleep(self.read_s)
         self._check_readable()
+        if offset > self.topic.end:
+            raise LogLost("the log ends before the offset")
         found = tuple(entry for entry in self.topic.entries if entry.offset >= offset)
         return TopicLogPage(found, max(self.topic.end, offset))
 

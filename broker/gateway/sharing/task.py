@@ -29,7 +29,13 @@ from broker.gateway.sharing.report import (
 )
 from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
-from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
+from broker.gateway.sharing.topic_log import (
+    LogLost,
+    LogUnavailable,
+    RecordTooLarge,
+    TopicLog,
+    TopicLogRecord,
+)
 from broker.gateway.sharing.views import Summaries
 
 logger = logging.getLogger(__name__)
@@ -134,12 +140,24 @@ class SharingTask:
 
     async def _read_all(self, end: int, task_status: trio.TaskStatus[None]) -> None:
         """Read for ever. Started once everything up to `end` is read: then the other gateways are known."""
+        is_started = False
         while True:
             if not self._is_caught_up and self._offset >= end:
                 self._is_caught_up = True
-                task_status.started()
+                if not is_started:
+                    task_status.started()
+                is_started = True
             try:
                 page = await self._log.read(self._offset)
+            except LogLost as error:
+                logger.warning(
+                    "the topic of reports has lost records, and is read from its beginning",
+                    extra={"reason": str(error)},
+                )
+                self._offset, self._is_caught_up = 0, False
+                self._records.begin_again()
+                end = await self._end()
+                continue
             except LogUnavailable as error:
                 self._note("read the reports", error)
                 await trio.sleep(RETRY_S)

@@ -53,6 +53,10 @@ class LogUnavailable(Exception):  # noqa: N818 - describes the log
     """The log could not be read, or it is not known whether a record was appended."""
 
 
+class LogLost(LogUnavailable):
+    """The topic has lost records that were read: it ends before them, or is another one of the same name."""
+
+
 class LogRefused(LogUnavailable):
     """The upstream cluster is Weir itself, whose topics are its own."""
 
@@ -101,6 +105,8 @@ class TopicLog:
         self._wait_ms = MAX_WAIT_MS if timeout_ms is None else min(MAX_WAIT_MS, timeout_ms // 2)
         self._created = created
         self._leader: int | None = None
+        self._id = bytes(16)
+        self._is_another = False
 
     async def append(self, key: bytes, value: bytes | None) -> None:
         """Append one record and wait until no failure of a broker can lose it. Raises LogUnavailable: the
@@ -120,7 +126,7 @@ class TopicLog:
     async def read(self, offset: int) -> TopicLogPage:
         """Return records from `offset` on; if it is below the first record, from there. Waits for a record,
         but only for some seconds, and for as long as the cluster throttles the gateway's user. Raises
-        LogUnavailable.
+        LogUnavailable, and LogLost, for another topic until `offset` is 0.
         """
         partition = FetchPartition(fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(
@@ -131,6 +137,9 @@ class TopicLog:
             topics=[FetchTopic(self._name, partitions=[partition])],
         )
         response = await self._ask_leader(request, FETCH_VERSION, "read")
+        self._is_another = self._is_another and offset > 0
+        if self._is_another:
+            raise LogLost(f"{self._name} is another topic: it has lost records")
         if response.error_code:
             self._check("Fetch", response.error_code)
         if not response.responses and response.throttle_time_ms > 0:
@@ -141,7 +150,7 @@ class TopicLog:
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             first = await self._offset(EARLIEST)
             if offset >= first:
-                raise LogUnavailable(f"{self._name} ends before offset {offset}: it has lost records")
+                raise LogLost(f"{self._name} ends before offset {offset}: it has lost records")
             return TopicLogPage((), first)
         self._check("Fetch", found.error_code)
         data = bytes(found.records or b"")
@@ -192,6 +201,9 @@ class TopicLog:
         if len(found.partitions) != 1:
             raise LogUnavailable(f"{self._name} has {len(found.partitions)} partitions, and one is needed")
         self._check("Metadata", found.partitions[0].error_code)
+        if any(self._id) and found.topic_id != self._id:
+            self._is_another = True
+        self._id = found.topic_id
         return int(found.partitions[0].leader_id)
 
     async def _create(self) -> None:

@@ -349,6 +349,29 @@ async def test_shares_expire_while_the_log_is_away_and_each_change_is_one_line(a
     assert WHOLE * 0.95 <= first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE
 
 
+@pytest.mark.parametrize("left", [0, 30])
+async def test_a_log_that_has_lost_records_is_read_from_its_beginning_and_no_share_expires(
+    autojump_clock, start, topic, caplog, left: int
+):
+    """Reading went on when the log was as long again."""
+    first, second = start("a", 10, has_summaries=True), start("b", 10, has_summaries=True)
+    await trio.sleep(60)
+    assert topic.end > 200
+    topic.cut(left)
+    for _ in range(30):
+        await trio.sleep(0.1)
+        assert first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE
+    third = start("c", 10)
+    await trio.sleep(10)
+    for gateway in (first, second, third):
+        assert sorted(gateway.member.table.gateways) == ["a", "b", "c"]
+        assert gateway.member.shares[ALICE] == pytest.approx(WHOLE / 3, rel=0.1)
+    assert list(first.summaries.others(first.clock.ms())) == ["b"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the topic of reports has lost records, and is read from its beginning"
+    ] * 2
+
+
 async def test_a_gateway_that_starts_without_the_log_writes_when_it_is_there(autojump_clock, start, topic):
     gateway = start("a")
     gateway.log.is_away = True

@@ -18,6 +18,7 @@ from broker.gateway.sharing.topic_log import (
     MAX_ENTRIES,
     READ_AT_ONCE,
     TIMEOUT_MS,
+    LogLost,
     LogUnavailable,
     RecordTooLarge,
     TopicLog,
@@ -240,21 +241,44 @@ async def test_a_topic_that_was_deleted_is_created_again_and_has_lost_its_record
         topic = upstream.topic()
         await topic.append(b"a", b"1")
         await topic.append(b"a", b"2")
-        delete = DeleteTopicsRequest(topic_names=["shared"])
-        await upstream.client.request(None, delete, 5)
+        await delete(upstream)
         with pytest.raises(LogUnavailable):
             await topic.read(2)
-        with pytest.raises(LogUnavailable, match="lost records"):
+        with pytest.raises(LogLost, match="lost records"):
             await topic.read(2)
         await topic.append(b"a", b"3")
         assert (await topic.read(0)).entries == (TopicLogRecord(0, b"a", b"3"),)
+
+
+@pytest.mark.parametrize("records", [1, 2, 3])
+async def test_a_topic_of_the_same_name_has_lost_the_records_however_long_it_is(tmp_path, records: int):
+    """A longer one was read on behind the records that another gateway had written to it."""
+    async with started(tmp_path) as upstream:
+        topic, other = upstream.topic(), upstream.topic()
+        await topic.append(b"a", b"1")
+        assert (await topic.read(0)).next_offset == 1
+        await topic.append(b"a", b"2")
+        await delete(upstream)
+        with pytest.raises(LogUnavailable):
+            await topic.read(2)
+        for number in range(records):
+            await other.append(b"b", b"%d" % number)
+        for _ in range(2):
+            with pytest.raises(LogLost, match="lost records"):
+                await topic.read(2)
+        assert (await topic.read(0)).next_offset == records
+        assert (await topic.read(records - 1)).next_offset == records
+
+
+async def delete(upstream: Upstream) -> None:
+    await upstream.client.request(None, DeleteTopicsRequest(topic_names=["shared"]), 5)
 
 
 async def test_a_log_that_ends_before_the_offset_has_lost_records(tmp_path):
     async with started(tmp_path) as upstream:
         topic = upstream.topic()
         await topic.append(b"a", b"1")
-        with pytest.raises(LogUnavailable, match="lost records"):
+        with pytest.raises(LogLost, match="lost records"):
             await topic.read(7)
 
 
