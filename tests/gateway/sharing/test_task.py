@@ -177,6 +177,25 @@ async def test_a_gateway_that_stops_frees_its_shares(autojump_clock, start, topi
     assert next(report for report in reports(topic) if report.leaving).gateway == "a"
 
 
+@pytest.mark.parametrize("lived_s", [0.5, 1.5, 2.5])
+async def test_the_successor_of_a_lone_gateway_that_was_killed_never_allows_more_than_a_limit(
+    mock_clock, start, topic, lived_s: float
+):
+    first = start("a", 10)
+    mock_clock.autojump_threshold = 0
+    await trio.sleep(lived_s)
+    first.log.is_away = True  # it dies: nothing more is in the log
+    written = topic.end
+    second = start("b", 10)
+    seen = []
+    for _ in range(60):
+        await trio.sleep(0.1)
+        seen.append(
+            (round(second.member.shares.get(ALICE, second.member.other_share)), second.member.is_behind)
+        )
+    print(lived_s, written, [(n / 10, *each) for n, each in enumerate(seen) if n == 0 or each != seen[n - 1]])
+
+
 async def test_the_farewell_delays_the_end_by_a_second_at_most(autojump_clock, start):
     gateway = start("a")
     await trio.sleep(2.5)
