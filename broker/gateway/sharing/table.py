@@ -27,9 +27,9 @@ MISSED: Final = 5
 """Reports of another gateway, one a second, after which a silent gateway's shares are free."""
 
 MAX_GATEWAYS: Final = 1_000
-"""Gateways of a cluster, and those that are remembered after they have left, since a report can come after the
-farewell; ours. For another one, the one that reported longest ago makes room. Reports can
-name gateways that there are not, and each takes a part of every limit and time in each report.
+"""Gateways of a cluster, and those that are remembered after they have left, since a report can come after
+the farewell; ours. For another one, the one that reported longest ago makes room. Reports can name gateways
+that there are not, and each takes a part of every limit and time in each report.
 """
 
 LINES_PER_STEP: Final = 16
