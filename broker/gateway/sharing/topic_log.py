@@ -201,9 +201,9 @@ class TopicLog:
         if len(found.partitions) != 1:
             raise LogUnavailable(f"{self._name} has {len(found.partitions)} partitions, and one is needed")
         self._check("Metadata", found.partitions[0].error_code)
-        if any(self._id) and found.topic_id != self._id:
-            self._is_another = True
-        self._id = found.topic_id
+        if any(found.topic_id):
+            self._is_another |= any(self._id) and found.topic_id != self._id
+            self._id = found.topic_id
         return int(found.partitions[0].leader_id)
 
     async def _create(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from broker.common.errors import ErrorCode
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.sharing import topic_log
@@ -32,7 +33,7 @@ from broker.network.clock import TrioClock
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
-from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse
+from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from broker.protocol.messages.list_offsets import ListOffsetsResponse, ListOffsetsTopicResponse
 from broker.protocol.messages.metadata import (
     MetadataResponse,
@@ -268,6 +269,24 @@ async def test_a_topic_of_the_same_name_has_lost_the_records_however_long_it_is(
                 await topic.read(2)
         assert (await topic.read(0)).next_offset == records
         assert (await topic.read(records - 1)).next_offset == records
+
+
+async def test_only_another_id_is_of_another_topic():
+    """A broker before Kafka 2.8 tells none."""
+    first, second, unknown = b"1" * 16, b"2" * 16, bytes(16)
+    ids = iter((first, unknown, first, second))
+    partitions = [MetadataResponsePartition(0, 0, 0)]
+    topic = FetchableTopicResponse("shared", [PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+    async with answered(
+        METADATA=lambda _request: MetadataResponse(
+            topics=[MetadataResponseTopic(0, "shared", topic_id=next(ids), partitions=partitions)]
+        ),
+        FETCH=FetchResponse(responses=[topic]),
+    ) as log:
+        for is_lost in (False, False, False, True):
+            with pytest.raises(LogUnavailable) as caught:
+                await log.read(7)
+            assert isinstance(caught.value, LogLost) is is_lost
 
 
 async def delete(upstream: Upstream) -> None:
