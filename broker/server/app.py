@@ -128,7 +128,7 @@ async def run_server(
                         server.socket_server.start_acceptors(acceptors, server.may_accept)
                         server.start_ports(processors)
                         console_started = await start_console(server, console, stop, console_ends, alerting)
-                        await server.socket_server.wait_started()
+                        await _started_or(stop, server)
                         with bounded_collections(), prompt_switches():
                             task_status.started(Started(server.server_views.info, console_started, stopped))
                             await stop.wait()
@@ -143,6 +143,19 @@ async def run_server(
             timers.cancel_scope.cancel()
         storage.cancel_scope.cancel()
     stopped.set()
+
+
+async def _started_or(stop: trio.Event, server: Server) -> None:
+    """Wait until every listener accepts, or until `stop`: an authorizer may never be ready."""
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_at_stop() -> None:
+            await stop.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(cancel_at_stop, name="early-stop")
+        await server.socket_server.wait_started()
+        nursery.cancel_scope.cancel()
 
 
 def _alerting(server: Server) -> Alerting:

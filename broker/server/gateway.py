@@ -52,7 +52,7 @@ from broker.gateway.sharing.metadata_log import MetadataLog
 from broker.gateway.sharing.own_summaries import OwnSummaries
 from broker.gateway.sharing.signing import ClusterKeys, Records, SignedRecords
 from broker.gateway.sharing.summary import ListenerNodes, Summary
-from broker.gateway.sharing.task import SharingTask
+from broker.gateway.sharing.task import SHARES_TIMEOUT_MS, SharingTask
 from broker.gateway.sharing.topic_log import METADATA_TOPIC, SHARES_TOPIC, TopicLog
 from broker.gateway.sharing.views import SharedLimits, Summaries
 from broker.gateway.upstream.client import UpstreamClient
@@ -120,9 +120,6 @@ ID_DIGITS: Final = 12
 
 SHARES_CONFIGS: Final = {"cleanup.policy": "compact,delete", "retention.ms": "600000", "segment.ms": "600000"}
 """Reports count for seconds."""
-
-SHARES_TIMEOUT_MS: Final = 2_500
-"""A report that is not written in this time will be written again: its connection is opened anew."""
 
 
 class GatewayServer(Server):

@@ -10,7 +10,9 @@ from broker.common.errors import ConfigError
 from broker.config.load import load
 from broker.network.clock import TrioClock
 from broker.protocol.messages.metadata import MetadataRequest
+from broker.server.app import run_broker
 from broker.server.broker import BrokerServer
+from tests.support.machine_speed import WITHIN_S
 from tests.support.wire import WireClient, connect
 
 ONE = "PLAINTEXT://127.0.0.1:0"
@@ -82,3 +84,22 @@ async def test_an_authorizer_that_fails_stops_the_broker(tmp_path: Path) -> None
         await run()
     assert caught.group_contains(ConfigError)
     server.close()
+
+
+async def test_a_stop_does_not_wait_for_an_authorizer_that_is_never_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first SIGTERM had no effect."""
+
+    async def never(_server: BrokerServer, _listener: str) -> None:
+        waiting.set()
+        await trio.sleep_forever()
+
+    waiting, stop = trio.Event(), trio.Event()
+    monkeypatch.setattr(BrokerServer, "may_accept", never)
+    configuration = load(None, [f"listeners={ONE}", f"log.dirs={tmp_path}", "console.listener="], {})
+    with trio.fail_after(WITHIN_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_broker, configuration, stop)
+            await waiting.wait()
+            stop.set()

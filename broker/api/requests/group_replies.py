@@ -132,7 +132,9 @@ def forget_topics(
     for group_id, partitions in services.groups.coordinator.offsets.committed_in(topics):
         if partitions:
             now = Now(now_ms(), wall_ms())
-            effects = services.groups.coordinator.offsets.partitions_deleted(group_id, partitions, now)
+            effects = services.groups.coordinator.offsets.partitions_deleted(
+                group_id, partitions, topics, now
+            )
             _deliver(services.groups.write_now(effects, now), None, services)
         yield
 

@@ -9,7 +9,7 @@ ClassicGroup.computeSubscribedTopics)
 
 import struct
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from broker.common.errors import BrokerBug, ErrorCode
@@ -289,29 +289,46 @@ class GroupOffsets:
                     ],
                 )
 
-    def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
-        """Remove the group's offsets for partitions of deleted topics."""
+    def partitions_deleted(
+        self, group_id: str, partitions: Collection[tuple[str, int]], topics: Topics, now: Now
+    ) -> Effects:
+        """Remove the group's offsets for partitions of deleted topics, which are among `topics`.
+
+        A tombstone removes all that is committed for a partition: there is none where something has been
+        committed meanwhile for another topic with the name. What is left of the deleted one, no OffsetFetch
+        returns.
+        """
         transition = self._groups.transition(now)
         group = self._groups.get(group_id)
         offsets: Offsets = {} if group is None else group.offsets
         for topic, partition in partitions:
-            transition.drop_offset(group_id, offsets, topic, partition)
+            found = [*self._pending.of(OffsetKey(group_id, topic, partition))]
+            committed = offsets.get(topic, {}).get(partition)
+            if committed is not None:
+                found.append(committed)
+            if all(each.may_be_of(topics[topic].topic_id) for each in found):
+                transition.drop_offset(group_id, offsets, topic, partition)
         return transition.effects
 
     def count(self, group_id: str, most: int) -> int:
-        """Return the number of the group's offsets, or `most` if there are more."""
-        count = 0
+        """Return the number of the group's offsets, those of open transactions too, or `most` if there are
+        more.
+        """
+        count = self._pending.count(group_id)
         for by_partition in self.committed(group_id).values():
-            count += len(by_partition)
             if count >= most:
-                return most
-        return count
+                break
+            count += len(by_partition)
+        return min(count, most)
 
 
 def drop_some(transition: Transition, group: AnyGroup) -> None:
-    """Remove the first OFFSETS_AT_ONCE offsets, of a group that is to be deleted."""
+    """Remove the first OFFSETS_AT_ONCE offsets, then those of open transactions, of a group that is to be
+    deleted.
+    """
     pairs = ((topic, partition) for topic, some in group.offsets.items() for partition in some)
-    for topic, partition in list(islice(pairs, OFFSETS_AT_ONCE)):
+    pending = transition.pending_offsets.partitions_of(group.group_id)
+    for topic, partition in dict.fromkeys(islice(chain(pairs, pending), OFFSETS_AT_ONCE)):
         transition.drop_offset(group.group_id, group.offsets, topic, partition)
 
 

@@ -42,10 +42,18 @@ class PendingOffsets:
         """Return the groups for which open transactions have offsets."""
         return list(self._producers)
 
+    def count(self, group_id: str) -> int:
+        """Return for how many partitions open transactions have offsets of a group."""
+        return len(self._producers.get(group_id, ()))
+
+    def of(self, place: OffsetKey) -> Iterator[CommittedOffset]:
+        """Yield the offsets that open transactions have for a partition."""
+        for each in self._producers.get(place.group_id, {}).get(place, ()):
+            yield self._by_producer[each][place]
+
     def may_be_of(self, place: OffsetKey, topic_id: bytes) -> bool:
         """Return whether one of the offsets for a partition is one of this topic; see CommittedOffset."""
-        producers = self._producers.get(place.group_id, {}).get(place, ())
-        return any(self._by_producer[each][place].may_be_of(topic_id) for each in producers)
+        return any(each.may_be_of(topic_id) for each in self.of(place))
 
     def drop(self, place: OffsetKey) -> None:
         """Remove the offsets of all producers for a partition, because a tombstone was written."""

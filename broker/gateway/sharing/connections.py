@@ -71,6 +71,8 @@ class Standing(Protocol):
     @property
     def is_settled(self) -> bool: ...
     @property
+    def may_want(self) -> bool: ...
+    @property
     def is_alone(self) -> bool: ...
     @property
     def is_behind(self) -> bool: ...
@@ -162,7 +164,7 @@ class SharedConnections:
         if may_lower:
             held = min(held, part)
         wanted = held
-        if self._standing.is_settled:
+        if self._standing.may_want:
             # Room that a gateway leaves behind is there for the first that wants it, as at one gateway.
             wanted = max(part, min(opened + waiting, maximum) if waiting else 0)
         shares = share_of(held, maximum), share_of(wanted, maximum)

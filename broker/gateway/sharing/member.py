@@ -26,10 +26,13 @@ gateways together can exceed a limit by a sixty-fourth this way.
 """
 
 LEASE_MS: Final = 4_000
-"""How long a gateway keeps its shares after the beginning of a report that has reached the log. By then the
-others have written `table.MISSED` reports, the last of which frees and takes them, and the gateway may not
-have read those.
+"""How long a gateway keeps its shares after the beginning of a report that it has read back. By then the
+others may have written `table.MISSED` reports that have not reached it, the last of which frees and takes
+them, or a new one may be there. That a report is written is not enough: who reads nothing does not know them.
 """
+
+UNREAD: Final = 8
+"""Reports whose beginnings are remembered until they are read back: the lease of an earlier one has ended."""
 
 TOLERATED: Final = 50
 """A share is lowered if it exceeds its part by more than a fiftieth, so that it does not follow every
@@ -41,7 +44,7 @@ class SharingMember:
     """`table` has the shares of all gateways, `shares` those that this one has in force.
 
     `gateway` is this gateway's id, another one after each start. `lease_ends_ms` is None before the first
-    report has reached the log. Without `connections`, limits on connections are not shared.
+    report has been read back. Without `connections`, limits on connections are not shared.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class SharingMember:
         self._meter = DemandMeter()
         self._number = 0
         self._received = 0
-        self._begun_ms = 0
+        self._begun_ms: dict[int, int] = {}
         self._is_behind = False
         self._has_changed = True
         self._other_in_force = -1.0
@@ -69,6 +72,13 @@ class SharingMember:
     def is_settled(self) -> bool:
         """Whether this gateway and the others know each other."""
         return self._number >= SETTLED
+
+    @property
+    def may_want(self) -> bool:
+        """Whether a report may claim more than this gateway has. Others would keep free for it what it does
+        not learn of.
+        """
+        return self.is_settled and not self.has_expired
 
     @property
     def is_alone(self) -> bool:
@@ -114,7 +124,8 @@ class SharingMember:
         is_received = self._received == self._number
         gone = self.table.gone_with_next(self.gateway)
         self._number += 1
-        self._begun_ms = now_ms
+        self._begun_ms[self._number] = now_ms
+        self._begun_ms.pop(self._number - UNREAD, None)
         lines: dict[SharedKey, Line] = {}
         for number, (key, demand) in enumerate(demands.items()):
             if connections is not None and is_count(key):
@@ -128,10 +139,6 @@ class SharingMember:
         self._replace_shares({key: line.share for key, line in lines.items()})
         yield from self.enforce(now_ms)
         return Report(self.gateway, self._number, lines, has_connections=connections is not None)
-
-    def written(self) -> None:
-        """Keep the shares for LEASE_MS from the beginning of the last report: it has reached the log."""
-        self.lease_ends_ms = self._begun_ms + LEASE_MS
 
     def farewell(self) -> Report:
         """Return the report that frees all shares of this gateway."""
@@ -150,11 +157,12 @@ class SharingMember:
             return
         # A later report, which may be in the log already, claims less than this one is granted.
         is_last = report.gateway == name and report.number == self._number
+        if report.gateway == name:
+            self._renew_lease(report.number)
         if is_last:
             if not self._received:
                 self._is_behind = any(each != name for each in table.alone_before(SETTLED))
             self._received = report.number
-            self.written()
         shares, divisions = self.shares, table.divisions
         # Another's report takes from this one's share where all together are too large, and gives nothing.
         for number, key in enumerate(report.lines if is_last else full):
@@ -194,6 +202,12 @@ class SharingMember:
                 self._in_force[kind] = shares, other
                 yield from self._quotas.managers[kind].set_shares(shares, other, now_ms)
 
+    def _renew_lease(self, number: int) -> None:
+        """Keep the shares for LEASE_MS from the beginning of this report, which has been read back."""
+        begun_ms = self._begun_ms.pop(number, None)
+        if begun_ms is not None:
+            self.lease_ends_ms = begun_ms + LEASE_MS
+
     def _give_up_shares(self) -> None:
         """Keep as much as a gateway that has just begun: the others may have taken its shares."""
         most = self._starting_share
@@ -229,7 +243,7 @@ class SharingMember:
         is_full = division is not None and division.total > WHOLE
         if may_lower and (share - part > share // TOLERATED or is_full):
             share = min(share, part)
-        return Line(demand.passed, demand.waiting, share, wanted if self.is_settled else share)
+        return Line(demand.passed, demand.waiting, share, wanted if self.may_want else share)
 
     def _part(
         self, division: Division | None, demand: Demanding, floor: int, gone: Collection[str] = ()

@@ -40,10 +40,12 @@ from broker.gateway.sharing.commits import (
 )
 from broker.gateway.sharing.signing import Records, Refusal, RefusedRecord
 from broker.gateway.sharing.topic_log import (
+    LogLost,
     LogRefused,
     LogUnavailable,
     RecordTooLarge,
     TopicLog,
+    TopicLogPage,
     TopicLogRecord,
 )
 from broker.metadata.actor import Actor
@@ -170,7 +172,7 @@ class MetadataLog:
                     if self._records.is_signed and self._begun is None:
                         await self._append(f"beginning-{uuid4().hex}", write_beginning(LOCAL_ROWS))
                     self.followed.set()
-                page = await self._log.read(self._offset)
+                page = await self._page()
                 self._note(None)
                 if page.next_offset > self._offset:
                     async with self._local.exclusive():
@@ -215,14 +217,18 @@ class MetadataLog:
     async def exclusive(self) -> AsyncIterator[None]:
         """Hold the local store, with everything that others committed before."""
         async with self._local.exclusive():
-            with trio.move_on_after(CATCH_UP_S):
-                try:
-                    end = await self._log.end()
-                    while self._offset < end:
-                        await self._read()
-                except (LogUnavailable, LogDiverged, ApiError):
-                    pass  # `commit` finds out, and `run` reports it
+            if self.problem is None:
+                with trio.move_on_after(CATCH_UP_S):
+                    await self._catch_up()
             yield
+
+    async def _catch_up(self) -> None:
+        try:
+            end = await self._log.end()
+            while self._offset < end:
+                await self._read()
+        except (LogUnavailable, LogDiverged, ApiError):
+            pass  # `commit` finds out, and `run` reports it
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """Append the changes to the log, wait until they are read back, and return the image with them.
@@ -303,8 +309,17 @@ class MetadataLog:
         except LogUnavailable:
             await trio.sleep(RETRY_S)
 
+    async def _page(self) -> TopicLogPage:
+        """Raises LogDiverged for a log that has lost records: it may begin again with other changes, which
+        must not take the place of those in force.
+        """
+        try:
+            return await self._log.read(self._offset)
+        except LogLost as error:
+            raise LogDiverged(f"the topic has lost changes that were in force: {error}") from error
+
     async def _read(self) -> None:
-        page = await self._log.read(self._offset)
+        page = await self._page()
         await self._apply_all(page.entries, page.next_offset)
 
     async def _apply_all(self, entries: Sequence[TopicLogRecord], next_offset: int) -> None:

@@ -230,6 +230,9 @@ class Records:
     def read_up_to(self, offset: int, now_ms: int) -> None:
         """Note that everything before `offset` has been read."""
 
+    def begin_again(self) -> None:
+        """Note that the topic is read from its beginning, after it has lost records."""
+
 
 class SignedRecords(Records):
     """The records of `topic`, signed with the first of `keys` as `writer`."""
@@ -291,6 +294,10 @@ class SignedRecords(Records):
             marks.append((now_ms, self._position))
         while marks and now_ms - marks[0][0] >= FRESH_MS:
             self._read_before = marks.popleft()[1]
+
+    def begin_again(self) -> None:
+        self._position = self._read_before = 0
+        self._marks.clear()
 
     def _accept(self, writer: bytes, counter: int, position: int) -> None:
         """Raises RefusedRecord for a record that was read before, or is an old one."""

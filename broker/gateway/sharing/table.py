@@ -27,8 +27,9 @@ MISSED: Final = 5
 """Reports of another gateway, one a second, after which a silent gateway's shares are free."""
 
 MAX_GATEWAYS: Final = 1_000
-"""Gateways of a cluster; ours. For another one, the one that reported longest ago makes room. Reports can
-name gateways that there are not, and each takes a part of every limit and time in each report.
+"""Gateways of a cluster, and those that are remembered after they have left, since a report can come after
+the farewell; ours. For another one, the one that reported longest ago makes room. Reports can name gateways
+that there are not, and each takes a part of every limit and time in each report.
 """
 
 LINES_PER_STEP: Final = 16
@@ -115,6 +116,8 @@ class ShareTable:
         self._divisions: dict[SharedKey, Division] = {}
         self._position = 0
         self._with_connections: dict[str, None] = {}
+        # The gateways that have left last, the latest at the end.
+        self._left: OrderedDict[str, None] = OrderedDict()
 
     @property
     def gateways(self) -> list[str]:
@@ -150,9 +153,12 @@ class ShareTable:
         self._position += 1
         name = report.gateway
         member = self._members.get(name)
-        if member is not None and report.number <= member.number:
+        if name in self._left or (member is not None and report.number <= member.number):
             return None
         if report.leaving:
+            self._left[name] = None
+            if len(self._left) > MAX_GATEWAYS:
+                self._left.popitem(last=False)
             self._remove([name])
             return []
         if member is None:

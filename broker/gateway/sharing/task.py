@@ -1,8 +1,9 @@
 """The task that writes a gateway's reports and summaries and reads those of all gateways. Started by the
 gateway's server.
 
-A failing log stops nothing: the gateway goes on with its last shares until their lease ends, and then with
-what a gateway has that has just begun. The beginning and the end of a failure are one line each.
+A log that cannot be read or written stops nothing: the gateway goes on with its last shares until their lease
+ends, and then with what a gateway has that has just begun. The beginning and the end of a failure are one
+line each.
 """
 
 import logging
@@ -28,13 +29,24 @@ from broker.gateway.sharing.report import (
 )
 from broker.gateway.sharing.signing import Records, RefusedRecord
 from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
-from broker.gateway.sharing.topic_log import LogUnavailable, RecordTooLarge, TopicLog, TopicLogRecord
+from broker.gateway.sharing.topic_log import (
+    LogLost,
+    LogUnavailable,
+    RecordTooLarge,
+    TopicLog,
+    TopicLogRecord,
+)
 from broker.gateway.sharing.views import Summaries
 
 logger = logging.getLogger(__name__)
 
 ROUND_S: Final = 1.0
 """The interval of reports and of summaries."""
+
+SHARES_TIMEOUT_MS: Final = 1_500
+"""After this time without a response, a connection to the topic is opened anew; ours. The next report follows
+at once, a second after the last one at the earliest, and the lease has as much time left for another failure.
+"""
 
 READ_BACK_S: Final = 3.0
 """The longest wait for a gateway's own report, which alone raises its shares, before it writes the next."""
@@ -83,7 +95,7 @@ class SharingTask:
         self._lock = trio.Lock()
         self._offset = 0
         self._awaited: tuple[int, trio.Event] = (0, trio.Event())
-        self._written = trio.Event()
+        self._read_back = trio.Event()
         self._sent: tuple[bytes, Report | None] = (b"", None)
         self._is_caught_up = False
         self._warned_ms: int | None = None
@@ -128,12 +140,24 @@ class SharingTask:
 
     async def _read_all(self, end: int, task_status: trio.TaskStatus[None]) -> None:
         """Read for ever. Started once everything up to `end` is read: then the other gateways are known."""
+        is_started = False
         while True:
             if not self._is_caught_up and self._offset >= end:
                 self._is_caught_up = True
-                task_status.started()
+                if not is_started:
+                    task_status.started()
+                is_started = True
             try:
                 page = await self._log.read(self._offset)
+            except LogLost as error:
+                logger.warning(
+                    "the topic of reports has lost records, and is read from its beginning",
+                    extra={"reason": str(error)},
+                )
+                self._offset, self._is_caught_up = 0, False
+                self._records.begin_again()
+                end = await self._end()
+                continue
             except LogUnavailable as error:
                 self._note("read the reports", error)
                 await trio.sleep(RETRY_S)
@@ -187,10 +211,12 @@ class SharingTask:
         if report.leaving and self._summaries is not None:
             self._summaries.forget(report.gateway)
         await trio.lowlevel.checkpoint()
-        if report.gateway == member.gateway and report.number == self._awaited[0]:
-            self._awaited[1].set()
-            self.announced.set()
-            self._renew_lease()
+        if report.gateway == member.gateway:
+            self._read_back.set()
+            self._read_back = trio.Event()
+            if report.number == self._awaited[0]:
+                self._awaited[1].set()
+                self.announced.set()
 
     def _warn(self, offset: int, what: str, reason: str) -> None:
         """Log a record that is skipped, and at most one in `WARNING_MS`: there may be thousands of them."""
@@ -222,25 +248,19 @@ class SharingTask:
             with trio.move_on_after(READ_BACK_S) as limit:
                 is_written = await self._append_report(report)
                 if is_written:
-                    self._renew_lease()
                     await read_back.wait()
             if limit.cancelled_caught and not is_written:
                 self._note(WRITE, LogUnavailable(f"not written within {READ_BACK_S:.0f} s"))
             await trio.sleep_until(due)
 
-    def _renew_lease(self) -> None:
-        self._member.written()
-        self._written.set()
-        self._written = trio.Event()
-
     async def _expire_shares(self) -> None:
-        """Enforce the end of the shares' lease when no report has been written for too long."""
+        """Enforce the end of the shares' lease when no report has been read back for too long."""
         member, clock = self._member, self._clock
         while True:
             ends_ms = None if member.has_expired else member.lease_ends_ms
             left_s = math.inf if ends_ms is None else max(ends_ms - clock.ms(), 0) / 1_000
             with trio.move_on_after(left_s):
-                await self._written.wait()
+                await self._read_back.wait()
                 continue
             async with self._lock:
                 await run_slices(member.enforce(clock.ms()))

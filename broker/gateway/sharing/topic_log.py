@@ -53,6 +53,10 @@ class LogUnavailable(Exception):  # noqa: N818 - describes the log
     """The log could not be read, or it is not known whether a record was appended."""
 
 
+class LogLost(LogUnavailable):
+    """The topic has lost records that were read: it ends before them, or is another one of the same name."""
+
+
 class LogRefused(LogUnavailable):
     """The upstream cluster is Weir itself, whose topics are its own."""
 
@@ -80,8 +84,8 @@ class TopicLog:
     """Every reader sees the same records in the same order, and no record that a later read does not have.
 
     `configs` are the topic's settings at its creation, beside its compaction; `created` is called then.
-    `timeout_ms` limits a request, beside the time that a Fetch may wait; without it, the client's limit
-    holds.
+    `timeout_ms` limits a request, and a Fetch may wait for records for half of it; without it, the client's
+    limit holds.
     """
 
     def __init__(
@@ -98,8 +102,11 @@ class TopicLog:
         self._clock = clock
         self._configs = {"cleanup.policy": "compact", **(configs or {})}
         self._timeout_ms = timeout_ms
+        self._wait_ms = MAX_WAIT_MS if timeout_ms is None else min(MAX_WAIT_MS, timeout_ms // 2)
         self._created = created
         self._leader: int | None = None
+        self._id = bytes(16)
+        self._is_another = False
 
     async def append(self, key: bytes, value: bytes | None) -> None:
         """Append one record and wait until no failure of a broker can lose it. Raises LogUnavailable: the
@@ -119,17 +126,20 @@ class TopicLog:
     async def read(self, offset: int) -> TopicLogPage:
         """Return records from `offset` on; if it is below the first record, from there. Waits for a record,
         but only for some seconds, and for as long as the cluster throttles the gateway's user. Raises
-        LogUnavailable.
+        LogUnavailable, and LogLost, for another topic until `offset` is 0.
         """
         partition = FetchPartition(fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(
             replica_id=-1,
-            max_wait_ms=MAX_WAIT_MS,
+            max_wait_ms=self._wait_ms,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
             topics=[FetchTopic(self._name, partitions=[partition])],
         )
-        response = await self._ask_leader(request, FETCH_VERSION, "read", MAX_WAIT_MS)
+        response = await self._ask_leader(request, FETCH_VERSION, "read")
+        self._is_another = self._is_another and offset > 0
+        if self._is_another:
+            raise LogLost(f"{self._name} is another topic: it has lost records")
         if response.error_code:
             self._check("Fetch", response.error_code)
         if not response.responses and response.throttle_time_ms > 0:
@@ -140,7 +150,7 @@ class TopicLog:
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             first = await self._offset(EARLIEST)
             if offset >= first:
-                raise LogUnavailable(f"{self._name} ends before offset {offset}: it has lost records")
+                raise LogLost(f"{self._name} ends before offset {offset}: it has lost records")
             return TopicLogPage((), first)
         self._check("Fetch", found.error_code)
         data = bytes(found.records or b"")
@@ -163,7 +173,7 @@ class TopicLog:
         self._check("ListOffsets", found.error_code)
         return int(found.offset)
 
-    async def _ask_leader(self, request: Any, version: int, lane: str, wait_ms: int = 0) -> Any:
+    async def _ask_leader(self, request: Any, version: int, lane: str) -> Any:
         """Send a request to the leader. Appends, reads and questions for offsets have a connection each: a
         fetch waits for records, and what comes behind it waits too.
         """
@@ -171,9 +181,10 @@ class TopicLog:
             leader = self._leader
             if leader is None:
                 leader = self._leader = await self._find_leader()
-            limit_ms = None if self._timeout_ms is None else self._timeout_ms + wait_ms
             name = f"{self._name} {lane}"
-            return await self._client.request(leader, request, version, lane=name, timeout_ms=limit_ms)
+            return await self._client.request(
+                leader, request, version, lane=name, timeout_ms=self._timeout_ms
+            )
         except WeirUpstreamError as error:
             raise LogRefused(str(error)) from error
         except UpstreamError as error:
@@ -190,6 +201,9 @@ class TopicLog:
         if len(found.partitions) != 1:
             raise LogUnavailable(f"{self._name} has {len(found.partitions)} partitions, and one is needed")
         self._check("Metadata", found.partitions[0].error_code)
+        if any(found.topic_id):
+            self._is_another |= any(self._id) and found.topic_id != self._id
+            self._id = found.topic_id
         return int(found.partitions[0].leader_id)
 
     async def _create(self) -> None:

@@ -17,8 +17,8 @@ from broker.metadata.image import OUR_TOPICS
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-METADATA_VERSION: Final = 9
-"""It names topics, and is in Kafka 2.8 and later."""
+METADATA_VERSIONS: Final = 9, 12
+"""They name topics; one of them is in Kafka 2.4 and later. From 10 on, topics have ids."""
 
 CREATE_TIMEOUT_MS: Final = 10_000
 
@@ -159,7 +159,10 @@ async def describe_topic(client: UpstreamClient, topic: str, lane: str = "") -> 
     WeirUpstreamError for a topic of Weir that the cluster keeps for itself: Kafka knows no such topic.
     """
     request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-    response: MetadataResponse = await client.request(None, request, METADATA_VERSION, lane=lane)
+    at_least, at_most = METADATA_VERSIONS
+    response: MetadataResponse = await client.request(
+        None, request, at_least=at_least, at_most=at_most, lane=lane
+    )
     if not response.topics:
         raise UpstreamError(Reason.PROTOCOL, f"Metadata of {topic}: the response has no topic")
     found = response.topics[0]

@@ -3,6 +3,7 @@
 Requests are pipelined; a broker answers them in their order. `client` and `cluster` open connections.
 """
 
+import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -141,7 +142,8 @@ class UpstreamConnection:
                 pending = await self._send(message, version)
                 await pending.done.wait()
         except UpstreamError as error:
-            self._end(error)
+            if error.reason is not Reason.VERSION:
+                self._end(error)
             raise
         if pending.error is not None:
             raise pending.error.again()
@@ -230,7 +232,12 @@ class UpstreamConnection:
 
     def _encoded(self, message: Any, version: int, correlation_id: int) -> bytes:
         encode = codec.encode_request(message.API_KEY, version)
-        return b"".join(encode(message, correlation_id, self._config.client_id))  # type: ignore[arg-type] # no file slices
+        try:
+            return b"".join(encode(message, correlation_id, self._config.client_id))  # type: ignore[arg-type] # no file slices
+        except struct.error as error:
+            what = f"{NAMES[message.API_KEY]} in version {version}"
+            text = f"{self.address}: {what} has no room for a value of the request"
+            raise UpstreamError(Reason.VERSION, text) from error
 
     def _answer(self, frame: bytearray) -> None:
         """Give a response to the request that waits longest."""

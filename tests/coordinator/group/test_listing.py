@@ -4,8 +4,15 @@ import pytest
 
 from broker.common.errors import ErrorCode
 from broker.coordinator.group.groups import GROUPS_AT_ONCE
-from broker.coordinator.group.messages import DescribedGroup, DescribedMember, ListedGroup, OffsetToCommit
+from broker.coordinator.group.messages import (
+    CommittedOffset,
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+    OffsetToCommit,
+)
 from broker.coordinator.group.offsets import OFFSETS_AT_ONCE
+from broker.coordinator.group.records import OffsetKey
 from tests.coordinator.group.conversation import Conversation, subscription
 
 
@@ -144,3 +151,20 @@ def test_no_offset_of_a_group_that_cannot_be_deleted_is(talk):
         effects = talk.coordinator.delete_some_offsets(group, object(), talk.now)
         assert effects.replies[0][1].errors == (error,) and effects.records == []
     assert talk.committed() == 42
+
+
+def test_offsets_that_are_pending_are_deleted_a_few_at_a_time_too(talk):
+    """All of them were deleted in one step."""
+    talk.commit("", -1, OffsetToCommit("t", 0, 1))
+    coordinator, pending = talk.coordinator, talk.coordinator.groups.pending_offsets
+    for number in range(2 * OFFSETS_AT_ONCE):
+        pending.add(1, OffsetKey("g", "u", number), CommittedOffset(1, -1, "", 0))
+    counts = []
+    while (count := coordinator.offsets.count("g", 1_000)) > OFFSETS_AT_ONCE:
+        counts.append(count)
+        effects = coordinator.delete_some_offsets("g", object(), talk.now)
+        assert len(effects.records) == OFFSETS_AT_ONCE
+        for key, _ in effects.records:
+            coordinator.offsets.tombstone_written(key)
+    assert counts == [2 * OFFSETS_AT_ONCE + 1, OFFSETS_AT_ONCE + 1] and count == 1
+    assert talk.delete("g") == [ErrorCode.NONE]

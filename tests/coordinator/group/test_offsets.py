@@ -173,7 +173,8 @@ def test_the_offsets_of_a_deleted_topic_go_in_every_group(talk):
         if partitions
     ]
     assert found == [("g", [("t", 0)]), ("h", [("t", 0), ("t", 1)])]
-    effects = [coordinator.offsets.partitions_deleted(*each, talk.now) for each in found]
+    topics = {"t": topic("t", 3)}
+    effects = [coordinator.offsets.partitions_deleted(*each, topics, talk.now) for each in found]
     assert [len(each.records) for each in effects] == [1, 2] and not any(each.replies for each in effects)
     assert talk.coordinator.offsets.committed("g").keys() == {"u"}
     assert talk.coordinator.offsets.committed("h") == {}
@@ -188,6 +189,25 @@ def test_a_deleted_topic_leaves_the_offsets_of_another_with_its_name(talk, topic
         for each in partitions
     ]
     assert found == ([("t", 0)] if is_gone else [])
+
+
+@pytest.mark.parametrize("place", ["committed", "pending"])
+def test_what_is_committed_for_a_topic_that_was_created_again_meanwhile_stays(talk, place):
+    """Between the look at the offsets of a group and their removal, other requests have their turns."""
+    talk.commit("", -1, OffsetToCommit("t", 0, 1, topic_id=OLD), OffsetToCommit("u", 0, 1, topic_id=OLD))
+    offsets, pending = talk.coordinator.offsets, talk.coordinator.groups.pending_offsets
+    deleted = {name: topic(name, 1) for name in ("t", "u")}
+    for group_id, partitions in offsets.committed_in(deleted):
+        if not partitions and place == "committed":
+            talk.commit("", -1, OffsetToCommit("t", 0, 7, topic_id=NEW))
+        elif not partitions:
+            pending.add(1, OffsetKey("g", "t", 0), CommittedOffset(7, -1, "", 0, topic_id=NEW))
+        effects = offsets.partitions_deleted(group_id, partitions, deleted, talk.now)
+        for key, _ in effects.records:
+            offsets.tombstone_written(key)
+    if place == "pending":
+        offsets.end_transaction(1, lambda _group_id: True, is_commit=True)
+    assert talk.committed("t") == 7 and talk.committed("u") is None
 
 
 @pytest.mark.parametrize("count", [OFFSETS_AT_ONCE - 1, OFFSETS_AT_ONCE, OFFSETS_AT_ONCE + 1])

@@ -207,6 +207,39 @@ async def test_many_requests_to_a_frozen_node_end_with_the_first_and_hold_back_n
         await found.ask(frozen.node_id, metadata_request())
 
 
+async def test_nodes_that_are_gone_are_forgotten_once_nothing_is_asked_of_them(
+    autojump_clock: MockClock,
+) -> None:
+    async with fake_cluster(3) as cluster, client_of(cluster) as client:
+        ids = {0, 1, 2}
+        found = Asking(client, lambda: ids, lambda: 0, lambda: True, 1_000)
+        for node in cluster.live:
+            prepare(node, [0])
+            await found.ask(node.node_id, metadata_request())
+        _, failed, silent = cluster.live
+        for node in (failed, silent):
+            node.answers_nothing = True
+        with pytest.raises(UpstreamError):
+            await found.ask(failed.node_id, metadata_request())
+        assert set(found._node_slots) == ids and set(found._failed) == {failed.node_id}
+
+        async def wait() -> None:
+            with pytest.raises(UpstreamError):
+                await found.ask(silent.node_id, metadata_request())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(1)
+            ids = {0}
+            # A node, or none, of which nothing has been asked: nodes may have changed.
+            await found.ask(None, metadata_request())
+            assert set(found._node_slots) == {0, silent.node_id, None} and not found._failed
+        ids = {0, 3}
+        with pytest.raises(UpstreamError):
+            await found.ask(3, metadata_request())
+        assert set(found._node_slots) == {0, 3, None} and not found._failed
+
+
 def metadata_request() -> MetadataRequest:
     return MetadataRequest([])
 

@@ -200,7 +200,6 @@ class SimulatedCluster:
         if gateway.is_cut_off or gateway.loses():
             return
         self.log.append(run_through(read_report(run_through(write_report(report)))))
-        gateway.member.written()
         self._at(self.now_ms + LEASE_MS, lambda: self._expire(gateway))
         for each in self.gateways:
             if not each.is_dead:

@@ -258,20 +258,31 @@ def test_without_the_others_a_gateway_keeps_its_share_for_four_seconds(settled):
         assert settled.member.has_expired is (at_ms >= 4_030)
     settled.use(100_000, 60_400)
     report = settled.report(60_500)
+    assert report.lines[ALICE].wanted == report.lines[ALICE].share == 125_000
     settled.receive(report, at_ms=60_600)
     assert not settled.member.has_expired
+    assert settled.bound == LIMIT / 8
+    settled.receive(settled.report(60_700), at_ms=60_701)
     assert settled.bound == LIMIT / 2
 
 
-def test_a_report_that_is_written_renews_the_lease(settled):
-    settled.report(2_000)
-    settled.member.written()
+def test_a_report_that_is_read_back_renews_the_lease_from_its_own_beginning(settled):
+    """Late, when the next one has been made, too: it is in the log."""
+    report = settled.report(2_000)
+    settled.report(2_900)
+    settled.receive(report, at_ms=4_029)
     for at_ms, bound in ((5_999, 1), (6_000, 0.125)):
         settled.receive(at_ms=at_ms)
         assert settled.bound == LIMIT * bound
 
 
-def test_before_its_first_report_is_written_a_gateway_has_no_lease():
+def test_an_earlier_report_that_is_read_back_late_does_not_shorten_the_lease(settled):
+    first, second = settled.report(2_000), settled.report(3_000)
+    settled.receive(second, first, at_ms=3_001)
+    assert settled.member.lease_ends_ms == BASE_MS + 7_000
+
+
+def test_before_its_first_report_is_read_back_a_gateway_has_no_lease():
     gateway = Gateway("a")
     gateway.use(1, 0)
     gateway.report(10)

@@ -566,6 +566,54 @@ async def test_a_setting_that_cannot_be_in_force_here_stops_the_follower_and_not
     assert await first.set(ALICE, 1) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+@pytest.mark.parametrize("left", [0, 1])
+async def test_a_log_that_has_lost_changes_is_not_followed_and_the_rules_stay(
+    autojump_clock, start, topic, stores, caplog, left: int
+):
+    """Changes of a log that began again were ignored up to the last row, and then followed."""
+    first, second = start("a", "b")
+    for entity in (ALICE, BOB):
+        assert await first.set(entity, 1_000) is ErrorCode.NONE
+    await trio.sleep(1)
+    topic.cut(left)
+    await trio.sleep(1)
+    lost = "the topic has lost changes that were in force: the log ends before the offset"
+    for gateway in (first, second):
+        assert gateway.metadata.problem == lost
+    assert caplog.messages == ["cannot follow the metadata of the cluster"] * 2
+    begin = trio.current_time()
+    assert await first.set(ALICE, 2_000) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert trio.current_time() - begin < 0.1
+    # A gateway without any row begins the log again, and writes more than it had.
+    third = Gateway("c", topic, stores[2])
+    for rate in (5, 6, 7):
+        assert await third.set(ALICE, rate) is ErrorCode.NONE
+    assert await second.set(BOB, 3_000) is ErrorCode.KAFKA_STORAGE_ERROR
+    for gateway in (first, second):
+        assert (gateway.rate(ALICE), gateway.rate(BOB)) == (1_000, 1_000)
+
+
+async def test_a_change_is_refused_at_once_when_the_log_loses_changes_meanwhile(
+    autojump_clock, start, topic, nursery
+):
+    (first,) = start("a")
+    for entity in (ALICE, BOB):
+        assert await first.set(entity, 1_000) is ErrorCode.NONE
+    first.log.lost = 1
+    outcomes = []
+
+    async def change() -> None:
+        outcomes.append(await first.set(ALICE, 2_000))
+
+    async with trio.open_nursery() as changing:
+        changing.start_soon(change)
+        await trio.sleep(0.1)
+        topic.cut(0)
+        begin = trio.current_time()
+    assert outcomes == [ErrorCode.KAFKA_STORAGE_ERROR] and trio.current_time() - begin < 0.5
+    assert first.rate(ALICE) == 1_000
+
+
 async def test_the_begin_and_the_end_of_a_failure_are_one_line_each(autojump_clock, start, caplog):
     caplog.set_level(logging.INFO)
     (first,) = start("a")

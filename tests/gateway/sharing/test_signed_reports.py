@@ -107,6 +107,19 @@ async def test_nor_at_a_gateway_that_has_never_heard_of_it(autojump_clock, start
     assert gateway.records.refused.total == {Refusal.REPLAYED: len(genuine)}
 
 
+async def test_in_a_log_that_begins_again_gateways_believe_each_other(autojump_clock, start, topic):
+    """Its first records are of writers that have read less than a minute ago."""
+    gateway, other = start("a"), start("b")
+    await trio.sleep(FRESH_MS / 1_000 + 5)
+    topic.cut(0)
+    await trio.sleep(10)
+    third = start("c")
+    await trio.sleep(5)
+    for each in (gateway, other, third):
+        assert gateways(each) == ["a", "b", "c"]
+        assert not each.member.has_expired and not each.records.refused.total
+
+
 async def test_what_was_there_before_the_start_is_not_counted(autojump_clock, start, topic):
     topic.append(b"old", run_through(write_report(Report("old", 1))))
     gateway = start("a")

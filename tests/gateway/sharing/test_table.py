@@ -144,3 +144,24 @@ def test_a_report_of_many_limits_is_taken_in_steps():
     assert len(table.divisions) == count
     assert len(list(table.receive(Report("a", 2)))) == count
     assert not table.divisions
+
+
+def test_a_report_that_comes_after_the_farewell_does_not_bring_the_gateway_back():
+    """An append whose connection was given up reaches the log behind the farewell on the next one."""
+    script = Script()
+    script.says("a", 500_000, 500_000)
+    script.says("b", 500_000, 500_000)
+    run_through(script.table.receive(Report("a", 3, leaving=True)))
+    assert run_through(script.table.receive(Report("a", 2, {ALICE: Line(0, 0, 500_000, 500_000)}))) is None
+    assert script.table.gateways == ["b"] and script.shares() == {"b": 500_000}
+    assert script.says("b", 500_000, WHOLE) == {"b": WHOLE}
+
+
+@pytest.mark.parametrize(("more", "is_known"), [(-1, True), (0, False)])
+def test_so_many_gateways_that_have_left_are_remembered(more: int, is_known: bool):
+    table = ShareTable()
+    for name in ("a", *(f"g{number}" for number in range(MAX_GATEWAYS + more))):
+        run_through(table.receive(Report(name, 1)))
+        run_through(table.receive(Report(name, 2, leaving=True)))
+    run_through(table.receive(Report("a", 1)))
+    assert table.gateways == ([] if is_known else ["a"])

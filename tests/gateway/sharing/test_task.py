@@ -20,7 +20,7 @@ from broker.gateway.sharing.member import LEASE_MS, SharingMember
 from broker.gateway.sharing.report import WHOLE, LimitKey, Report, read_report
 from broker.gateway.sharing.signing import Records
 from broker.gateway.sharing.summary import Summary, key_of, read_summary, write_summary
-from broker.gateway.sharing.task import MAX_BYTES, SharingTask
+from broker.gateway.sharing.task import MAX_BYTES, SHARES_TIMEOUT_MS, SharingTask
 from broker.gateway.sharing.views import Summaries
 from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
@@ -177,6 +177,29 @@ async def test_a_gateway_that_stops_frees_its_shares(autojump_clock, start, topi
     assert next(report for report in reports(topic) if report.leaving).gateway == "a"
 
 
+@pytest.mark.parametrize(("lived_s", "behind_s"), [(0.5, 2), (1.5, 2), (2.5, 0)])
+async def test_the_successor_of_a_lone_gateway_that_was_killed_has_its_limits_after_four_seconds(
+    mock_clock, start, topic, lived_s: float, behind_s: int
+):
+    """It begins with its eighth, and opens no connection of a limit on open ones while it is behind: one that
+    has reported twice may be there, and not know of it.
+    """
+    first = start("a", 10)
+    mock_clock.autojump_threshold = 0
+    await trio.sleep(lived_s)
+    first.log.is_away = True
+    assert len(reports(topic)) == int(lived_s) + 1
+    member = start("b", 10).member
+    await trio.sleep(0.1)
+    shares = []
+    for tenth in range(50):
+        shares.append(member.shares.get(ALICE, member.other_share))
+        assert member.is_behind is (tenth < 10 * behind_s)
+        await trio.sleep(0.1)
+    assert set(shares[:20]) == {WHOLE // 8}
+    assert max(shares[:40]) < WHOLE and set(shares[40:]) == {WHOLE}
+
+
 async def test_the_farewell_delays_the_end_by_a_second_at_most(autojump_clock, start):
     gateway = start("a")
     await trio.sleep(2.5)
@@ -251,6 +274,62 @@ async def test_a_gateway_alone_keeps_a_quarter_of_each_limit_when_its_lease_has_
     assert gateway.member.shares[ALICE] == gateway.member.other_share == WHOLE
 
 
+@pytest.mark.parametrize(("what", "left_s"), [("append_s", 1.489), ("read_s", 1.984)])
+async def test_after_a_request_without_a_response_the_lease_has_time_left_for_another_one(
+    mock_clock, start, what: str, left_s: float
+):
+    """0.4 s were left after an append, and none after a read."""
+    gateway = start("a", 10)
+    gateway.log.timeout_s = SHARES_TIMEOUT_MS / 1_000
+    mock_clock.autojump_threshold = 0
+    await trio.sleep(10.5)
+    ends_ms = gateway.member.lease_ends_ms or 0
+    before_s = getattr(gateway.log, what)
+    setattr(gateway.log, what, 60)
+    await trio.sleep(0.6)
+    setattr(gateway.log, what, before_s)
+    while gateway.member.lease_ends_ms == ends_ms:  # noqa: ASYNC110 - nothing announces it
+        await trio.sleep(0.001)
+    assert (ends_ms - gateway.clock.ms()) / 1_000 == pytest.approx(left_s, abs=0.002)
+
+
+async def test_a_gateway_that_writes_reports_and_reads_none_keeps_its_shares_for_four_seconds(
+    mock_clock, start, caplog
+):
+    """It kept them for as long as it wrote: one that came later passed its starting share besides."""
+    first = start("a", 10)
+    mock_clock.autojump_threshold = 0
+    await trio.sleep(10.5)
+    assert first.member.shares[ALICE] == WHOLE
+    first.log.is_unreadable = True
+    begun_ms = (first.member.lease_ends_ms or 0) - LEASE_MS
+    second = start("b", 10)
+    left_s = (begun_ms + 4_000 - first.clock.ms()) / 1_000
+    await trio.sleep(left_s - 0.001)
+    assert (first.member.shares[ALICE], second.member.shares[ALICE]) == (WHOLE, WHOLE // 8)
+    await trio.sleep(0.001)
+    await trio.testing.wait_all_tasks_blocked()
+    # The first one knows of no other, and the second one hears what the first one has.
+    assert (first.member.shares[ALICE], first.member.other_share) == (WHOLE // 4, WHOLE // 4)
+    await trio.sleep(6)
+    assert [each.getMessage() for each in caplog.records] == [
+        "cannot read the reports of gateways",
+        "the shares of this gateway have expired",
+    ]
+    begin = first.passed + second.passed
+    for _ in range(20):
+        await trio.sleep(0.5)
+        assert first.member.shares[ALICE] == WHOLE // 4
+        assert WHOLE * 0.6 <= second.member.shares[ALICE] <= WHOLE * 0.75
+    assert 9 * LIMIT <= first.passed + second.passed - begin <= 10 * LIMIT
+    assert first.member.has_expired
+    first.log.is_unreadable = False
+    await trio.sleep(8)
+    assert not first.member.has_expired
+    assert first.member.shares[ALICE] == pytest.approx(WHOLE / 2, rel=0.1)
+    assert second.member.shares[ALICE] == pytest.approx(WHOLE / 2, rel=0.1)
+
+
 async def test_a_report_whose_append_failed_renews_the_lease_when_it_is_read(autojump_clock, start):
     gateway = start("a", 10)
     await trio.sleep(10)
@@ -291,6 +370,29 @@ async def test_shares_expire_while_the_log_is_away_and_each_change_is_one_line(a
         *["the shares of this gateway have expired"] * 2,
     ]
     assert WHOLE * 0.95 <= first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE
+
+
+@pytest.mark.parametrize("left", [0, 30])
+async def test_a_log_that_has_lost_records_is_read_from_its_beginning_and_no_share_expires(
+    autojump_clock, start, topic, caplog, left: int
+):
+    """Reading went on when the log was as long again."""
+    first, second = start("a", 10, has_summaries=True), start("b", 10, has_summaries=True)
+    await trio.sleep(60)
+    assert topic.end > 200
+    topic.cut(left)
+    for _ in range(30):
+        await trio.sleep(0.1)
+        assert first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE
+    third = start("c", 10)
+    await trio.sleep(10)
+    for gateway in (first, second, third):
+        assert sorted(gateway.member.table.gateways) == ["a", "b", "c"]
+        assert gateway.member.shares[ALICE] == pytest.approx(WHOLE / 3, rel=0.1)
+    assert list(first.summaries.others(first.clock.ms())) == ["b"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the topic of reports has lost records, and is read from its beginning"
+    ] * 2
 
 
 async def test_a_gateway_that_starts_without_the_log_writes_when_it_is_there(autojump_clock, start, topic):

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from broker.common.errors import ErrorCode
 from broker.config.listeners import Address
 from broker.config.sections import UpstreamConfig
 from broker.gateway.sharing import topic_log
@@ -18,6 +19,7 @@ from broker.gateway.sharing.topic_log import (
     MAX_ENTRIES,
     READ_AT_ONCE,
     TIMEOUT_MS,
+    LogLost,
     LogUnavailable,
     RecordTooLarge,
     TopicLog,
@@ -31,7 +33,7 @@ from broker.network.clock import TrioClock
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
-from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse
+from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from broker.protocol.messages.list_offsets import ListOffsetsResponse, ListOffsetsTopicResponse
 from broker.protocol.messages.metadata import (
     MetadataResponse,
@@ -147,8 +149,8 @@ async def test_a_response_without_the_topic_is_an_unavailable_log(tmp_path):
 
 
 @asynccontextmanager
-async def answered(**answers: Any) -> AsyncIterator[TopicLog]:
-    """A log at a broker that gives these answers, by the name of the API."""
+async def answered(timeout_ms: int | None = None, **answers: Any) -> AsyncIterator[TopicLog]:
+    """A log at a broker that gives these answers, by the name of the API; a function makes one."""
     clock, config = TrioClock(), UpstreamConfig()
     async with fake_cluster() as cluster, trio.open_nursery() as nursery:
         (node,) = cluster.live
@@ -157,11 +159,27 @@ async def answered(**answers: Any) -> AsyncIterator[TopicLog]:
         topics = [MetadataResponseTopic(0, "shared", partitions=partitions)]
         node.answers[ApiKey.METADATA] = lambda _request: MetadataResponse(topics=topics)
         for name, answer in answers.items():
-            node.answers[ApiKey[name]] = lambda _request, answer=answer: answer
+            fixed = None if callable(answer) else answer
+            node.answers[ApiKey[name]] = answer if fixed is None else lambda _request, fixed=fixed: fixed
         client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(node.port))
         await nursery.start(client.run)
-        yield TopicLog("shared", client, clock)
+        yield TopicLog("shared", client, clock, timeout_ms=timeout_ms)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "wait_ms"), [(None, 2_000), (1_500, 750), (3_998, 1_999), (4_000, 2_000), (4_002, 2_000)]
+)
+async def test_a_read_waits_for_records_for_half_of_its_time(timeout_ms: int | None, wait_ms: int):
+    requests: list[Any] = []
+
+    def answer(request: Any) -> FetchResponse:
+        requests.append(request)
+        return FetchResponse(throttle_time_ms=1)
+
+    async with answered(timeout_ms, FETCH=answer) as topic:
+        await topic.read(7)
+    assert [each.max_wait_ms for each in requests] == [wait_ms]
 
 
 @pytest.mark.parametrize(
@@ -224,21 +242,62 @@ async def test_a_topic_that_was_deleted_is_created_again_and_has_lost_its_record
         topic = upstream.topic()
         await topic.append(b"a", b"1")
         await topic.append(b"a", b"2")
-        delete = DeleteTopicsRequest(topic_names=["shared"])
-        await upstream.client.request(None, delete, 5)
+        await delete(upstream)
         with pytest.raises(LogUnavailable):
             await topic.read(2)
-        with pytest.raises(LogUnavailable, match="lost records"):
+        with pytest.raises(LogLost, match="lost records"):
             await topic.read(2)
         await topic.append(b"a", b"3")
         assert (await topic.read(0)).entries == (TopicLogRecord(0, b"a", b"3"),)
+
+
+@pytest.mark.parametrize("records", [1, 2, 3])
+async def test_a_topic_of_the_same_name_has_lost_the_records_however_long_it_is(tmp_path, records: int):
+    """A longer one was read on behind the records that another gateway had written to it."""
+    async with started(tmp_path) as upstream:
+        topic, other = upstream.topic(), upstream.topic()
+        await topic.append(b"a", b"1")
+        assert (await topic.read(0)).next_offset == 1
+        await topic.append(b"a", b"2")
+        await delete(upstream)
+        with pytest.raises(LogUnavailable):
+            await topic.read(2)
+        for number in range(records):
+            await other.append(b"b", b"%d" % number)
+        for _ in range(2):
+            with pytest.raises(LogLost, match="lost records"):
+                await topic.read(2)
+        assert (await topic.read(0)).next_offset == records
+        assert (await topic.read(records - 1)).next_offset == records
+
+
+async def test_only_another_id_is_of_another_topic():
+    """A broker before Kafka 2.8 tells none."""
+    first, second, unknown = b"1" * 16, b"2" * 16, bytes(16)
+    ids = iter((first, unknown, first, second))
+    partitions = [MetadataResponsePartition(0, 0, 0)]
+    topic = FetchableTopicResponse("shared", [PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+    async with answered(
+        METADATA=lambda _request: MetadataResponse(
+            topics=[MetadataResponseTopic(0, "shared", topic_id=next(ids), partitions=partitions)]
+        ),
+        FETCH=FetchResponse(responses=[topic]),
+    ) as log:
+        for is_lost in (False, False, False, True):
+            with pytest.raises(LogUnavailable) as caught:
+                await log.read(7)
+            assert isinstance(caught.value, LogLost) is is_lost
+
+
+async def delete(upstream: Upstream) -> None:
+    await upstream.client.request(None, DeleteTopicsRequest(topic_names=["shared"]), 5)
 
 
 async def test_a_log_that_ends_before_the_offset_has_lost_records(tmp_path):
     async with started(tmp_path) as upstream:
         topic = upstream.topic()
         await topic.append(b"a", b"1")
-        with pytest.raises(LogUnavailable, match="lost records"):
+        with pytest.raises(LogLost, match="lost records"):
             await topic.read(7)
 
 

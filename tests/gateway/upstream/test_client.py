@@ -14,6 +14,7 @@ from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.security import UpstreamSecurity
 from broker.network.clock import TrioClock
 from broker.protocol.api_key import ApiKey
+from broker.protocol.compile_decode import MAX_STRING_BYTES
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -398,3 +399,22 @@ async def test_addresses_of_nodes_that_are_gone_are_forgotten() -> None:
             await gone.wait_until(lambda: gone.open_connections == 0)
             assert len(answers) == 1
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("over", "fits"), [(-1, True), (0, True), (1, False)])
+async def test_a_name_that_is_too_long_for_an_old_version_is_an_error_of_its_request_only(
+    over: int, fits: bool
+) -> None:
+    """It raised struct.error, which no caller expects. From version 3 on, the broker decides."""
+    async with fake_cluster(1) as cluster, client_of(cluster) as client:
+        (node,) = cluster.live
+        node.answers[ApiKey.FIND_COORDINATOR] = lambda _request: FindCoordinatorResponse(node_id=7)
+        request = FindCoordinatorRequest("g" * (MAX_STRING_BYTES + over))
+        if fits:
+            assert (await client.request(0, request, 2)).node_id == 7
+        else:
+            error = await refused(client, request, 2)
+            assert error.reason is Reason.VERSION
+            assert str(error).endswith("FindCoordinator in version 2 has no room for a value of the request")
+        assert (await client.request(0, FindCoordinatorRequest("g"), 2)).node_id == 7
+        assert node.connections == 1
