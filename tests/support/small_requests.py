@@ -86,7 +86,7 @@ class SmallRequests:
 
     async def _ask(self, client: WireClient) -> None:
         value = b"small %d" % next(self._numbers)
-        # Of now: an old record would be deleted by its retention, half a minute after the start of its broker.
+        # Of now: the retention of an old record deletes it, half a minute after the start of its broker.
         batch = batch_of(value, timestamp=int(time.time() * 1_000))
         request = produce_request(batch, self.topic, self.partition)
         began = time.perf_counter()
