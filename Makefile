@@ -78,9 +78,10 @@ help:
 # file that comes from a registry has one of the hashes in requirements/. `make lock` writes them anew.
 LOCKED := --require-hashes --requirement
 
+# An environment has its pip last: one whose making was interrupted is made again.
 define INSTALL
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
-@test -x $(BIN)/python || { echo "Making a Python environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+@test -x $(BIN)/pip || { echo "Making a Python environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 @echo "Installing the packages that $(1) locks"
 @$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) $(1)
 @echo "Installing Weir into $(VENV)"
@@ -121,7 +122,7 @@ interpreted:
 	@find broker -name '*.so' -delete
 
 $(VENV)-wheels/ready: requirements/wheels.txt
-	@test -x $(VENV)-wheels/bin/python || $(PYTHON) -m venv $(VENV)-wheels
+	@test -x $(VENV)-wheels/bin/pip || $(PYTHON) -m venv $(VENV)-wheels
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-wheels/bin/pip install --quiet $(LOCKED) requirements/wheels.txt
 	@touch $@
 

@@ -45,6 +45,16 @@ def test_each_step_has_a_line(variables: list[str], tmp_path: Path) -> None:
     ]
 
 
+def test_an_environment_whose_making_was_interrupted_is_made_again(
+    variables: list[str], tmp_path: Path
+) -> None:
+    run(variables)
+    for left in ("pip", "weir"):
+        (tmp_path / "venv" / "bin" / left).unlink()
+    (tmp_path / "venv" / "runtime").unlink()
+    assert run(variables)[0] == f"Making a Python environment in {tmp_path / 'venv'}"
+
+
 def test_a_later_start_installs_nothing(variables: list[str]) -> None:
     run(variables)
     assert run(variables) == ["weir serve my.properties"]

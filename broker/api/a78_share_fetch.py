@@ -8,9 +8,10 @@ partitions are loaded. The response has the acquired ranges with their delivery 
 around them. Records are never null. A fetch over its byte-rate quota or its client's request quota gets no
 records, and they count as not delivered. An unknown partition does not end the wait of the others. An unknown
 topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of the request). The first
-response of a session names all partitions, later ones those with records or an error. Version 2 can ask for
-at most `max_records` without whole batches (KIP-1206). It can renew the locks of records, too: such a request
-fetches nothing, and its limits must be 0 (KIP-1222).
+response of a session names all partitions that records can be acquired from, later ones those with records or
+an error, and once those that are new in the session or had an error before. Version 2 can ask for at most
+`max_records` without whole batches (KIP-1206). It can renew the locks of records, too: such a request fetches
+nothing, and its limits must be 0 (KIP-1222).
 """
 
 from broker.api.registry import api
@@ -28,7 +29,7 @@ from broker.api.share.fetch_pending import (
 )
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
-from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey
+from broker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey, ShareSession
 from broker.coordinator.share.states import SharePartitionKey
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
@@ -50,20 +51,20 @@ def handle(message: ShareFetchRequest, context: RequestContext, services: ShareS
     if message.share_acquire_mode not in (BATCH_OPTIMIZED, RECORD_LIMIT):
         return _refused(ErrorCode.INVALID_REQUEST, "Unknown share acquire mode")
     try:
-        keys = _session_partitions(
-            message, MemberKey(group_id, member_id), has_acknowledgements, context, services
-        )
+        session = _session(message, MemberKey(group_id, member_id), has_acknowledgements, context, services)
     except ApiError as error:
         return _refused(error.code, error.message)
+    epoch = message.share_session_epoch
+    keys = session.rotated(epoch)
     acknowledging = Acknowledging(group_id, member_id, context, services, renews=message.is_renew_ack)
     if has_acknowledgements:
         yield from acknowledging.acknowledge(message.topics)
-    if message.share_session_epoch == FINAL_EPOCH:
-        services.sessions.close(MemberKey(group_id, member_id))
+    if epoch == FINAL_EPOCH:
+        services.sessions.close(session.key)
         yield from acknowledging.release(keys)
         keys = []
     return acknowledging.then(
-        lambda: outcome_of(_fetch(message, keys, acknowledging.results, context, services))
+        lambda: outcome_of(_fetch(message, session, keys, acknowledging.results, context, services))
     )
 
 
@@ -79,17 +80,17 @@ def _refused(error: ErrorCode, why: str | None = None) -> Response:
     return Response(ShareFetchResponse(error_code=error, error_message=why))
 
 
-def _session_partitions(
+def _session(
     message: ShareFetchRequest,
     member: MemberKey,
     has_acknowledgements: bool,
     context: RequestContext,
     services: ShareServices,
-) -> list[SharePartitionKey]:
-    """Return the partitions of the member's session after the request's changes. Raises ApiError."""
+) -> ShareSession:
+    """Return the member's session after the request's changes. Raises ApiError."""
     sessions, epoch = services.sessions, message.share_session_epoch
     if epoch == FINAL_EPOCH:
-        return list(sessions.find(member).partitions)
+        return sessions.find(member)
     named = [
         SharePartitionKey(member.group_id, topic.topic_id, partition.partition_index)
         for topic in message.topics
@@ -98,7 +99,7 @@ def _session_partitions(
     if epoch == FIRST_EPOCH:
         if has_acknowledgements:
             raise ApiError(ErrorCode.INVALID_REQUEST, "A new session has nothing to acknowledge")
-        return sessions.open(member, context.connection.id, named).rotated(epoch)
+        return sessions.open(member, context.connection.id, named)
     session = sessions.resume(member, epoch)
     forgotten = (
         SharePartitionKey(member.group_id, topic.topic_id, index)
@@ -106,11 +107,12 @@ def _session_partitions(
         for index in topic.partitions
     )
     sessions.update(session, named, forgotten)
-    return session.rotated(epoch)
+    return session
 
 
 def _fetch(
     message: ShareFetchRequest,
+    session: ShareSession,
     keys: list[SharePartitionKey],
     acknowledged: dict[SharePartitionKey, Failure],
     context: RequestContext,
@@ -123,7 +125,9 @@ def _fetch(
     max_bytes = min(message.max_bytes, services.max_bytes)
     if services.quotas.fetch_active:
         max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
-    pending = PendingShareFetch(message, wanted, failures, acknowledged, max_bytes, context, services)
+    pending = PendingShareFetch(
+        message, session, wanted, failures, acknowledged, max_bytes, context, services
+    )
     loaded = [key for key in keys if services.share.is_loaded(key)] if is_fetched else []
     unloaded = [key for key in keys if not services.share.is_loaded(key)] if is_fetched else []
 

@@ -4,8 +4,7 @@ Called by `app`, which runs them. `BrokerServer.__init__` is the tour; `server.p
 functions below it connect them to the network and to changes.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 from broker.api import registry
@@ -43,6 +42,7 @@ from broker.server.parts.control import (
     EXPIRY_TASK,
     ServerMetadata,
     ServerTelemetry,
+    closing_on_failure,
     quota_callback,
     remove_expired_tokens,
 )
@@ -61,70 +61,77 @@ class BrokerServer(Server):
 
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
         callback = quota_callback(configuration, clock)
-        super().__init__(ServerMetadata(configuration, clock), callback, clock)
-        config = self.config
-        self.storage = ServerStorage(config, self.control, clock)
-        with _closing_on_failure(self.storage):
-            self.log, self.partitions = self.storage.log, self.storage.partitions
+        metadata = ServerMetadata(configuration, clock)
+        with closing_on_failure(metadata.close):
+            super().__init__(metadata, callback, clock)
+            self.storage = ServerStorage(self.config, self.control, clock)
+            # The next start would recover the logs otherwise, as after a crash.
+            with closing_on_failure(self.storage.close):
+                self._build(configuration)
 
-            self.authorizer = _authorizer(config.security, self.control)
-            self.security = ClientSecurity(config.security, self.authorizer)
+    def _build(self, configuration: Configuration) -> None:
+        """Build what needs the metadata and the logs."""
+        clock, config = self.clock, self.config
+        self.log, self.partitions = self.storage.log, self.storage.partitions
 
-            self.tokens = DelegationTokens(
-                config.security.delegation_token_secret_key, self.control.image.delegation_tokens
-            )
+        self.authorizer = _authorizer(config.security, self.control)
+        self.security = ClientSecurity(config.security, self.authorizer)
 
-            self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
-            self.callbacks = self._make_callbacks()
-            self.delayed = DelayedRequests(
-                config,
-                self.control,
+        self.tokens = DelegationTokens(
+            config.security.delegation_token_secret_key, self.control.image.delegation_tokens
+        )
+
+        self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
+        self.callbacks = self._make_callbacks()
+        self.delayed = DelayedRequests(
+            config,
+            self.control,
+            self.partitions,
+            self.security,
+            self.callbacks,
+            self.failures,
+            clock,
+            self.deliver,
+            self.quotas,
+            self.mutations,
+        )
+        self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
+        self.retry_storm = self.delayed.retry_storm
+        event_log = EventLog(self.partitions)
+        origin = EventOrigin(config.broker.node_id, lambda: self.control.image.cluster_id)
+        self.telemetry = ServerTelemetry(
+            configuration, config.telemetry, event_log, self.callbacks, self.deliver, clock, origin
+        )
+
+        self.registry = _served_apis(config.telemetry)
+        self.socket_server = self._start_network()
+        topics = LocalTopics(event_log, self.control, self.fetches, self.deliver)
+        self.events = self._make_events(event_log, topics.append, origin)
+        self.delayed.transactions.on_abort = self.events.aborted
+
+        groups = self.delayed.groups.groups
+        self._make_views(
+            event_log,
+            LogParts(
                 self.partitions,
-                self.security,
-                self.callbacks,
-                self.failures,
-                clock,
-                self.deliver,
-                self.quotas,
-                self.mutations,
-            )
-            self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
-            self.retry_storm = self.delayed.retry_storm
-            event_log = EventLog(self.partitions)
-            origin = EventOrigin(config.broker.node_id, lambda: self.control.image.cluster_id)
-            self.telemetry = ServerTelemetry(
-                configuration, config.telemetry, event_log, self.callbacks, self.deliver, clock, origin
-            )
+                groups,
+                self.delayed.transactions,
+                self.storage.replication,
+                self.storage.cleaner.manager,
+                self.delayed.purgatories,
+                self.authorizer,
+                self.delayed.share.dead_letters.writer.counts,
+            ),
+        )
 
-            self.registry = _served_apis(config.telemetry)
-            self.socket_server = self._start_network()
-            topics = LocalTopics(event_log, self.control, self.fetches, self.deliver)
-            self.events = self._make_events(event_log, topics.append, origin)
-            self.delayed.transactions.on_abort = self.events.aborted
-
-            groups = self.delayed.groups.groups
-            self._make_views(
-                event_log,
-                LogParts(
-                    self.partitions,
-                    groups,
-                    self.delayed.transactions,
-                    self.storage.replication,
-                    self.storage.cleaner.manager,
-                    self.delayed.purgatories,
-                    self.authorizer,
-                    self.delayed.share.dead_letters.writer.counts,
-                ),
-            )
-
-            self._apply_metadata()
-            self.server_quotas.usage.resume()
-            now = Now(clock.ms(), clock.wall_ms())
-            groups.load(now)
-            self.delayed.transactions.load(now)
-            self.delayed.share.persister.load()
-            self._follow_settings()
-            self._add_operations()
+        self._apply_metadata()
+        self.server_quotas.usage.resume()
+        now = Now(clock.ms(), clock.wall_ms())
+        groups.load(now)
+        self.delayed.transactions.load(now)
+        self.delayed.share.persister.load()
+        self._follow_settings()
+        self._add_operations()
 
     def close(self) -> None:
         """Save the usage of quotas, flush appended records and close the stores."""
@@ -236,18 +243,6 @@ class BrokerServer(Server):
             self.storage.background,
             self.storage.cleaner,
         )
-
-
-@contextmanager
-def _closing_on_failure(storage: ServerStorage) -> Iterator[None]:
-    """Close the logs if the broker cannot be built, such as for a port that is in use: the next start would
-    recover them otherwise, as after a crash.
-    """
-    try:
-        yield
-    except BaseException:
-        storage.close()
-        raise
 
 
 def _authorizer(config: SecurityConfig, control: Control) -> Authorizer | None:

@@ -87,6 +87,7 @@ from broker.server.gateway_processes import drain_on_signal, drain_siblings
 from broker.server.parts.control import (
     ServerMetadata,
     ServerTelemetry,
+    closing_on_failure,
     quota_callback,
     retry_storm_reaper,
 )
@@ -135,8 +136,14 @@ class GatewayServer(Server):
         self._cluster_keys = _cluster_keys(configuration.config)
         self._records: dict[str, Records] = {}
         metadata = ServerMetadata(configuration, clock, self._committer(configuration))
-        shared = metadata.config.quotas.scope == "cluster"
-        super().__init__(metadata, callback, clock, shared=shared)
+        with closing_on_failure(metadata.close):
+            shared = metadata.config.quotas.scope == "cluster"
+            super().__init__(metadata, callback, clock, shared=shared)
+            self._build(configuration)
+
+    def _build(self, configuration: Configuration) -> None:
+        """Build what needs the metadata."""
+        clock = self.clock
         if self.metadata_log is not None:
             self.metadata_log.attach(self.control.adopt, self.control.check_adoptable)
         config = self.config
@@ -210,7 +217,7 @@ class GatewayServer(Server):
             self._controller,
             lambda: self._has_upstream,
             self.control,
-            metadata.writer,
+            self.metadata.writer,
             config,
             clock,
             logs_in=any(

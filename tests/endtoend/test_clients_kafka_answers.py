@@ -20,6 +20,7 @@ from tests.endtoend.answers import (
     records,
     sessions,
     share_groups,
+    share_names,
     streams_groups,
     streams_walks,
     topics,
@@ -126,6 +127,12 @@ def test_a_login_without_requests_is_kafkas_byte_for_byte(ports: Ports, name: st
         assert kafka != weir, login.differs
     else:
         assert kafka == weir
+
+
+@pytest.mark.parametrize("walk", share_names.WALKS, ids=lambda each: each.__name__)
+def test_share_fetch_responses_name_kafkas_partitions(ports: Ports, walk: share_names.Walk) -> None:
+    kafka, weir = (trio.run(share_names.walked, walk, port) for port in ports.plain)
+    assert weir == kafka
 
 
 async def _compared(cases: Sequence[Case], *ports: int) -> list[str]:

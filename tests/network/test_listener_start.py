@@ -1,5 +1,6 @@
 """From bound ports to accepted connections: a port that cannot be bound, and an authorizer that is late."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from broker.network.clock import TrioClock
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.server.app import run_broker
 from broker.server.broker import BrokerServer
+from broker.server.gateway import GatewayServer
+from broker.server.server import Server
 from tests.support.machine_speed import WITHIN_S
 from tests.support.wire import WireClient, connect
 
@@ -33,6 +36,27 @@ async def test_a_start_names_the_listener_whose_port_is_taken(tmp_path: Path) ->
         overrides = [f"listeners={ONE},SASL_PLAINTEXT://127.0.0.1:{port}", f"log.dirs={tmp_path}"]
         with pytest.raises(ConfigError, match=f"SASL_PLAINTEXT://127.0.0.1:{port}.*already in use"):
             BrokerServer(load(None, overrides, {}), TrioClock())
+
+
+def open_below(folder: Path) -> list[str]:
+    """Return the files in a folder that this process has open."""
+    files = map(os.path.realpath, Path("/proc/self/fd").iterdir())
+    return [each for each in files if each.startswith(str(folder))]
+
+
+@pytest.mark.parametrize("server", [BrokerServer, GatewayServer])
+async def test_a_start_that_fails_leaves_no_file_open(tmp_path: Path, server: type[Server]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        overrides = [f"listeners=PLAINTEXT://127.0.0.1:{port}", f"log.dirs={tmp_path}"]
+        if server is GatewayServer:
+            overrides.append("upstream.bootstrap.servers=127.0.0.1:9")
+        with pytest.raises(ConfigError, match="already in use") as caught:
+            server(load(None, overrides, {}), TrioClock())
+    assert caught.tb is not None  # it keeps what the server has opened
+    assert open_below(tmp_path) == []
 
 
 async def test_a_listener_accepts_once_its_authorizer_is_ready_and_keeps_its_port_until_then(

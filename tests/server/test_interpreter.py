@@ -94,6 +94,8 @@ def test_no_other_thread_meets_a_reference_to_an_unfinished_tuple() -> None:
 
     before = sys.gettrace()
     without = sys.getrefcount(new)
+    frame = sys._getframe()
+    frame.f_trace_opcodes = True  # from Python 3.12 on, `settrace` asks whether any frame has it
     sys.settrace(count)
     try:
         interpreter._bound("start", {"generation": 1})
@@ -232,7 +234,7 @@ def test_a_cycle_that_has_just_been_made_is_freed() -> None:
             Node.freed += 1
 
     with interpreter.bounded_collections():
-        for _ in range(interpreter.YOUNG_OBJECTS):
+        for _ in range(2 * interpreter.YOUNG_OBJECTS):
             node = Node()
             node.itself = node  # type: ignore[attr-defined]
     assert Node.freed >= interpreter.YOUNG_OBJECTS // 4

@@ -18,7 +18,7 @@ from broker.api.requests.outcome import Response
 from broker.api.requests.services import ShareServices
 from broker.api.share.acknowledgements import Failure
 from broker.common.errors import ApiError, ErrorCode
-from broker.coordinator.share.sessions import FIRST_EPOCH
+from broker.coordinator.share.sessions import FIRST_EPOCH, ShareSession, Told
 from broker.coordinator.share.share_partition import AcquiredRange, Lock, SharePartition, Span
 from broker.coordinator.share.states import SharePartitionKey
 from broker.log.aborted_transactions import AbortedTransaction
@@ -163,17 +163,20 @@ class PendingShareFetch:
         "_lock_ms",
         "_max_bytes",
         "_min_bytes",
+        "_ready",
         "acknowledged",
         "context",
         "failures",
         "message",
         "services",
+        "session",
         "wanted",
     )
 
     def __init__(
         self,
         message: ShareFetchRequest,
+        session: ShareSession,
         wanted: list[WantedPartition],
         failures: Mapping[SharePartitionKey, Failure],
         acknowledged: Mapping[SharePartitionKey, Failure],
@@ -182,6 +185,7 @@ class PendingShareFetch:
         services: ShareServices,
     ) -> None:
         self.message = message
+        self.session = session
         self.wanted = wanted
         self.failures = failures
         self.acknowledged = acknowledged
@@ -193,6 +197,7 @@ class PendingShareFetch:
         self._max_bytes = max_bytes
         self._min_bytes = min(message.min_bytes, max_bytes)
         self._found: list[_Found] | None = None
+        self._ready: list[SharePartitionKey] = []
 
     def try_acquire(self) -> bool:
         """Acquire records if there are as many bytes as the member waits for, or an error; return whether the
@@ -274,6 +279,7 @@ class PendingShareFetch:
         found: list[_Found] = []
         left = self.message.max_records
         ready = []
+        self._ready = []
         for each in self.wanted:
             if each.share.is_fenced:
                 continue
@@ -281,6 +287,8 @@ class PendingShareFetch:
                 each.log.check_usable()
                 if self._available(each):
                     ready.append(each)
+                if each.share.can_acquire():
+                    self._ready.append(each.key)
             except ApiError as error:
                 found.append(_Found(each, NOTHING, (), None, error.code))
         max_bytes = self._max_bytes // max(len(ready), 1)
@@ -326,6 +334,12 @@ class PendingShareFetch:
         self.services.share.hold(lock)
         return _Found(wanted, _part(records, batches, acquired), acquired, lock)
 
+    def _named(self) -> list[SharePartitionKey]:
+        """Return the partitions that the response names even if they have no records."""
+        if self.message.share_session_epoch == FIRST_EPOCH:
+            return self._ready
+        return [key for key in self._ready if self.session.partitions.get(key)]
+
     def _reply(self, found: Iterable[_Found]) -> ShareFetchResponse:
         topics: dict[bytes, dict[int, PartitionData]] = {}
 
@@ -333,9 +347,8 @@ class PendingShareFetch:
             partitions = topics.setdefault(key.topic_id, {})
             return partitions.setdefault(key.partition, PartitionData(key.partition))
 
-        if self.message.share_session_epoch == FIRST_EPOCH:
-            for wanted in self.wanted:
-                data(wanted.key)
+        for key in self._named():
+            data(key)
         for key, failure in self.failures.items():
             partition = data(key)
             partition.error_code, partition.error_message = failure.code, failure.message
@@ -373,6 +386,12 @@ class PendingShareFetch:
                 return self._without_records(throttle)
         for each in found:
             each.wanted.log.metrics.bytes_out += len(each.records)
+        if self.message.share_session_epoch != FIRST_EPOCH:
+            self.session.last_response = [
+                *map(Told, self._named()),
+                *(Told(key, has_error=True) for key in self.failures),
+                *(Told(each.wanted.key, bool(each.error), each.lock is not None) for each in found),
+            ]
         if not quotas.request.active:
             return Response(reply)
         withheld = WithheldRecords(self.context.connection, sum(len(each.records) for each in found))
@@ -389,12 +408,13 @@ class PendingShareFetch:
         return Response(reply, withhold=withhold)
 
     def _without_records(self, throttle: Throttle) -> Response:
-        """Give the records back, and return the response without them."""
+        """Give the records back, and return a response that names acknowledged partitions only."""
         for each in self._found or ():
             if each.lock is not None:
                 each.wanted.share.withdraw(each.lock)
                 self.services.share.wake(each.wanted.share)
-        self._found = []
+        self._found, self._ready, self.failures = [], [], {}
+        self.session.last_response = ()
         reply = self._reply(())
         reply.throttle_time_ms = throttle.throttle_ms
         return Response(reply, throttle)

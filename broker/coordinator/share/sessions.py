@@ -5,7 +5,7 @@ Called by the handlers of ShareFetch and ShareAcknowledge. Pure. A session belon
 to the connection that has opened it: it ends with either.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from broker.common.errors import ApiError, ErrorCode
@@ -28,16 +28,41 @@ class MemberKey(NamedTuple):
     member_id: str
 
 
-class ShareSession:
-    """The partitions of one member, in the order in which it named them. `epoch` is the next request's."""
+class Told(NamedTuple):
+    """A partition in a response: with an error, with records, or with neither."""
 
-    __slots__ = ("connection", "epoch", "key", "partitions")
+    key: SharePartitionKey
+    has_error: bool = False
+    has_records: bool = False
+
+
+class ShareSession:
+    """The partitions of one member. `epoch` is the next request's.
+
+    `partitions` says of each whether the next response names it even if it has no records. `last_response` is
+    applied when the member sends its next request: until then a quota can still take its records.
+    """
+
+    __slots__ = ("connection", "epoch", "key", "last_response", "partitions")
 
     def __init__(self, key: MemberKey, connection: str) -> None:
         self.key = key
         self.connection = connection
         self.epoch = FIRST_EPOCH + 1
-        self.partitions: dict[SharePartitionKey, None] = {}
+        self.partitions: dict[SharePartitionKey, bool] = {}
+        self.last_response: Sequence[Told] = ()
+
+    def apply_last_response(self) -> None:
+        """Name a partition again after an error, and put those with records last. (Kafka:
+        CachedSharePartition, ShareSessionContext.PartitionIterator)
+        """
+        for told in self.last_response:
+            if told.key not in self.partitions:
+                continue
+            if told.has_records:
+                del self.partitions[told.key]
+            self.partitions[told.key] = told.has_error
+        self.last_response = ()
 
     def rotated(self, epoch: int) -> list[SharePartitionKey]:
         """Return the partitions, beginning with another one at each epoch of a request, so that none starves.
@@ -67,7 +92,7 @@ class ShareSessions:
         """
         self.close(key)
         session = ShareSession(key, connection)
-        wanted = dict.fromkeys(partitions)
+        wanted = dict.fromkeys(partitions, False)
         too_many = len(wanted) > MAX_OF_A_SESSION or self._partitions + len(wanted) > MAX_PARTITIONS
         if too_many or len(self._sessions) >= self._limit:
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -85,7 +110,7 @@ class ShareSessions:
         return session
 
     def resume(self, key: MemberKey, epoch: int) -> ShareSession:
-        """Return the session and expect its next epoch.
+        """Return the session after its last response, and expect its next epoch.
 
         Raises ApiError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
         """
@@ -93,6 +118,7 @@ class ShareSessions:
         if session.epoch != epoch:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session.epoch = epoch % 0x7FFFFFFF + 1
+        session.apply_last_response()
         return session
 
     def update(
@@ -103,7 +129,8 @@ class ShareSessions:
     ) -> None:
         """Change the partitions. Raises ApiError SHARE_SESSION_LIMIT_REACHED; the session is closed then."""
         before = len(session.partitions)
-        session.partitions.update(dict.fromkeys(added))
+        for key in added:
+            session.partitions.setdefault(key, True)
         for key in forgotten:
             session.partitions.pop(key, None)
         grown = len(session.partitions) - before

@@ -3,8 +3,8 @@ needs a log.
 """
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 import trio
@@ -48,6 +48,16 @@ EXPIRY_TASK: Final = "delegation-token-expiry"
 """The name of the task that removes expired delegation tokens."""
 
 
+@contextmanager
+def closing_on_failure(close: Callable[[], object]) -> Iterator[None]:
+    """Close what is open if the server cannot be built, such as for a port that is in use."""
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
+
+
 class ServerMetadata:
     """`config` is the configuration at the start, with the dynamic settings; `control.config` is the current
     one.
@@ -65,7 +75,7 @@ class ServerMetadata:
         self.node_id = configuration.config.broker.node_id
         self.store = open_metadata(configuration, clock.wall_ms())
         self.writer = MetadataWriter(self.store, clock)
-        with self.explaining_dynamic_settings():
+        with closing_on_failure(self.close), self.explaining_dynamic_settings():
             self.control = Control(self.store.image, configuration, committer(self.store, self.writer))
         warn_of_inert_settings(self.store.image)
         self.config = self.control.config
