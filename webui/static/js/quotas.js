@@ -127,11 +127,18 @@ function limitFigure(key, limit, past) {
   const where = nodeText(limit.upstream_node) ?? (limit.gateway && `at gateway ${limit.gateway}`);
   const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}${where ? ` ${where}` : ""}`;
   return h("span.limit", { title },
-    h("span.apart", throttled > 0 ? h("a.throttled", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
+    h("span.apart", throttledDot(throttled), h("b", rate(key, value))),
     bar(used ?? 0, level),
     limit.overridden_by ? overridden(limit.overridden_by) : h("span.apart.use", useText(key, limit)),
-    past.length > 1 && pastLine(key, value, past),
+    past.length > 1 ? pastLine(key, value, past) : h("span.spark"),
     limit.shadow_throttles && shadowText(limit.shadow_throttles));
+}
+
+/** Takes the same place whether or not a client is throttled, so that nothing moves. */
+function throttledDot(throttled) {
+  if (throttled === 0) return h("span.dot");
+  const text = `${group(throttled)} throttled`;
+  return h("a.dot", { href: "/throttled", title: text }, h("span.hidden", text));
 }
 
 /** The rules because of which a limit applies to no client. */
