@@ -8,7 +8,7 @@ import pytest
 from broker.controller.commands import EntityPairs
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, throttled
+from tests.webui.rows import connection, group, throttled, use
 
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
@@ -58,9 +58,27 @@ def change_throttled(broker: FakeBroker, turn: int) -> str:
     return f"{10**turn:,}".replace(",", "\u202f")
 
 
+def change_addresses(broker: FakeBroker, turn: int) -> str:
+    rate = 1.5 * 10**turn
+    broker.address_uses = [use(f"10.0.0.{index}", rate, throttled=turn % 2 * 3) for index in range(4)]
+    return f"{rate:,.15g}/s".replace(",", "\u202f")
+
+
+def change_groups(broker: FakeBroker, turn: int) -> str:
+    lag = 10**turn
+    broker.group_rows = [group(f"readers-{index}", *"abc"[: turn % 4], lag=lag) for index in range(4)]
+    return f"{lag * (turn % 4):,}".replace(",", "\u202f")
+
+
 @pytest.mark.parametrize(
     ("path", "change"),
-    [("/quotas", change_quotas), ("/connections", change_connections), ("/throttled", change_throttled)],
+    [
+        ("/quotas", change_quotas),
+        ("/connections", change_connections),
+        ("/throttled", change_throttled),
+        ("/ip-quotas", change_addresses),
+        ("/groups", change_groups),
+    ],
 )
 def test_nothing_moves_while_values_change(
     page: Watched, expect: Any, broker: FakeBroker, path: str, change: Callable[[FakeBroker, int], str]
