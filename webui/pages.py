@@ -1,4 +1,4 @@
-"""The console's pages: the list of pages in the sidebar, their templates, and the static files.
+"""The console's pages: the entries of the menu with their pages, the templates, and the static files.
 
 Used by webui.http.page_routes. Templates contain only the frame of a page: names chosen by clients reach a
 page only as JSON, and scripts insert them as text. Path traversal is impossible: the name of a static file
@@ -20,41 +20,92 @@ import webui
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the
-    icon.
+    """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`) and the style sheet.
+    `tab` is its name among the pages of its entry.
     """
 
     key: str
     path: str
     title: str
-    section: str
+    tab: str = ""
 
 
-PAGES: Final = (
-    Page("overview", "/", "Overview", "Now"),
-    Page("throttled", "/throttled", "Throttled now", "Now"),
-    Page("alerts", "/alerts", "Alerts", "Now"),
-    Page("doctor", "/doctor", "Doctor", "Now"),
-    Page("quotas", "/quotas", "Client quotas", "Limits"),
-    Page("broker_quotas", "/broker-quotas", "Broker quotas", "Limits"),
-    Page("addresses", "/ip-quotas", "IP quotas", "Limits"),
-    Page("explain", "/explain", "Explain", "Limits"),
-    Page("connections", "/connections", "Connections", "Clients"),
-    Page("groups", "/groups", "Groups", "Clients"),
-    Page("transactions", "/transactions", "Transactions", "Clients"),
-    Page("telemetry", "/client-metrics", "Client metrics", "Clients"),
-    Page("upstream", "/upstream", "Upstream", "Broker"),
-    Page("topics", "/topics", "Topics", "Broker"),
-    Page("records", "/records", "Records", "Broker"),
-    Page("settings", "/settings", "Settings", "Broker"),
-    Page("tasks", "/tasks", "Tasks", "Broker"),
-    Page("audit", "/audit", "Audit", "Broker"),
-    Page("insights", "/insights", "Insights", "Broker"),
-    Page("scram", "/scram-users", "SCRAM users", "Broker"),
-    Page("delegation_tokens", "/delegation-tokens", "Delegation tokens", "Broker"),
-    Page("acls", "/acls", "ACLs", "Broker"),
-    Page("access", "/access", "Access", "Broker"),
+class Entry(msgspec.Struct, frozen=True):
+    """One entry of the menu, which leads to the first of its pages. Each page has the others as tabs.
+    `key` names the icon.
+    """
+
+    key: str
+    title: str
+    pages: tuple[Page, ...]
+
+
+ENTRIES: Final = (
+    Entry("overview", "Overview", (Page("overview", "/", "Overview"),)),
+    Entry(
+        "throttled",
+        "Throttling",
+        (
+            Page("throttled", "/throttled", "Throttled now", "Now"),
+            Page("explain", "/explain", "Explain", "Explain"),
+        ),
+    ),
+    Entry(
+        "quotas",
+        "Quotas",
+        (
+            Page("quotas", "/quotas", "Client quotas", "Clients"),
+            Page("broker_quotas", "/broker-quotas", "Broker quotas", "Broker"),
+            Page("addresses", "/ip-quotas", "IP quotas", "Addresses"),
+        ),
+    ),
+    Entry(
+        "connections",
+        "Clients",
+        (
+            Page("connections", "/connections", "Connections", "Connections"),
+            Page("telemetry", "/client-metrics", "Client metrics", "Metrics"),
+        ),
+    ),
+    Entry(
+        "topics",
+        "Topics",
+        (Page("topics", "/topics", "Topics", "Topics"), Page("records", "/records", "Records", "Records")),
+    ),
+    Entry(
+        "groups",
+        "Groups",
+        (
+            Page("groups", "/groups", "Groups", "Groups"),
+            Page("transactions", "/transactions", "Transactions", "Transactions"),
+        ),
+    ),
+    Entry(
+        "doctor",
+        "Health",
+        (
+            Page("alerts", "/alerts", "Alerts", "Alerts"),
+            Page("doctor", "/doctor", "Doctor", "Doctor"),
+            Page("upstream", "/upstream", "Upstream", "Upstream"),
+        ),
+    ),
+    Entry(
+        "settings",
+        "Admin",
+        (
+            Page("settings", "/settings", "Settings", "Settings"),
+            Page("scram", "/scram-users", "SCRAM users", "SCRAM users"),
+            Page("acls", "/acls", "ACLs", "ACLs"),
+            Page("delegation_tokens", "/delegation-tokens", "Delegation tokens", "Tokens"),
+            Page("access", "/access", "Access", "Access"),
+            Page("audit", "/audit", "Audit", "Audit"),
+            Page("tasks", "/tasks", "Tasks", "Tasks"),
+            Page("insights", "/insights", "Insights", "Insights"),
+        ),
+    ),
 )
+
+PAGES: Final = tuple(page for entry in ENTRIES for page in entry.pages)
 
 
 UPSTREAMS: Final = ("delegation_tokens",)
@@ -64,15 +115,14 @@ UPSTREAMS_OWN: Final = "upstreams_own"
 """The template and script that a gateway has in their place."""
 
 
-def sections(*, is_gateway: bool) -> dict[str, list[Page]]:
-    """Return the pages by sidebar section, in the order of `PAGES`."""
+@cache
+def menu(*, is_gateway: bool) -> tuple[Entry, ...]:
+    """Return the entries with the pages that a broker or a gateway has."""
     hidden = UPSTREAMS if is_gateway else ("upstream",)
-    made: dict[str, list[Page]] = {}
-    for page in PAGES:
-        if page.key not in hidden:
-            section = "Gateway" if is_gateway and page.section == "Broker" else page.section
-            made.setdefault(section, []).append(page)
-    return made
+    return tuple(
+        msgspec.structs.replace(entry, pages=tuple(page for page in entry.pages if page.key not in hidden))
+        for entry in ENTRIES
+    )
 
 
 MEDIA: Final = {
@@ -158,7 +208,7 @@ class Renderer:
             auto_reload=False,
         )
         modules = {page.key: static.modules(page.key) for page in PAGES}
-        self._environment.globals.update(sections=sections, static=static.address, modules=modules)
+        self._environment.globals.update(menu=menu, static=static.address, modules=modules)
         for name in self._environment.list_templates():
             if name.endswith(".html"):
                 self._environment.get_template(name)

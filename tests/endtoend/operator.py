@@ -41,7 +41,7 @@ class Operator:
     def __init__(self, context: Any, broker: BrokerProcess) -> None:
         self._complaints: list[str] = []
         self._quotas = self._window(context, broker.link)
-        self._quotas.get_by_role("link", name="Client quotas").first.click()
+        self._quotas.get_by_role("link", name="Quotas", exact=True).click()
         self._held = self._window(context, f"http://{broker.console}/throttled")
 
     def sees_nobody_throttled(self) -> None:

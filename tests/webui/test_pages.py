@@ -3,7 +3,7 @@
 import pytest
 
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles, sections
+from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles, menu
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 
@@ -33,9 +33,10 @@ def test_no_refusal_is_markup(renderer: Renderer) -> None:
 
 
 def test_the_menu_lists_what_there_is() -> None:
-    broker, gateway = sections(is_gateway=False), sections(is_gateway=True)
-    keys = {page.key for pages in broker.values() for page in pages}
+    broker, gateway = menu(is_gateway=False), menu(is_gateway=True)
+    keys = {page.key for entry in broker for page in entry.pages}
     assert keys == {page.key for page in PAGES} - {"upstream"}
-    assert {page.key for pages in gateway.values() for page in pages} == keys - set(UPSTREAMS) | {"upstream"}
-    assert list(broker) == ["Now", "Limits", "Clients", "Broker"]
-    assert list(gateway) == ["Now", "Limits", "Clients", "Gateway"]
+    assert {page.key for entry in gateway for page in entry.pages} == keys - set(UPSTREAMS) | {"upstream"}
+    titles = ["Overview", "Throttling", "Quotas", "Clients", "Topics", "Groups", "Health", "Admin"]
+    assert [entry.title for entry in broker] == titles == [entry.title for entry in gateway]
+    assert all(page.tab for entry in broker for page in entry.pages if len(entry.pages) > 1)

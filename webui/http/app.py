@@ -90,7 +90,7 @@ def make_console(
         settings=settings,
         authenticator=authenticator,
         gate=Gate(authenticator, hosts, OwnHost(settings), port),
-        live=make_live(backend.views, now_ms),
+        live=make_live(backend.views, backend.alerts, now_ms),
         now_ms=now_ms,
         insights=Reader(settings.insights_warehouse),
         what_if=WhatIf(settings.insights_warehouse),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import trio
 
+from broker.controller.rows.alerts import AlertViews
 from broker.controller.rows.broker import Overview
 from broker.views.console import Views
 from broker.views.readings import Part
@@ -41,6 +42,7 @@ class Live:
     def __init__(
         self,
         views: Views,
+        alerts: AlertViews,
         now_ms: Callable[[], int],
         tables: Mapping[str, LiveTable[Any]],
         reports: Mapping[str, LiveReport],
@@ -48,6 +50,7 @@ class Live:
         recent: RecentTotals,
     ) -> None:
         self._views = views
+        self._alerts = alerts
         self.tables = tables
         self.reports = reports
         self.recent_throttles = recent_throttles
@@ -130,7 +133,7 @@ class Live:
 
     def _take_snapshot(self, overview: Overview | None = None) -> Snapshot:
         now_ms, sample = self._now_ms(), self.history.last
-        return Snapshot(self._views, self.tables, self.reports, now_ms, sample, overview)
+        return Snapshot(self._views, self._alerts, self.tables, self.reports, now_ms, sample, overview)
 
     def refresh(self) -> None:
         """Request an update before the next regular one, after a change through this console."""

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic
 
 import trio
 
+from broker.controller.rows.alerts import AlertViews
 from broker.controller.rows.broker import Overview
 from broker.controller.rows.connections import ThrottledRow
 from broker.views.console import Views
@@ -45,6 +46,7 @@ class Snapshot:
     def __init__(
         self,
         views: Views,
+        alerts: AlertViews,
         tables: Mapping[str, "LiveTable[Any]"],
         reports: Mapping[str, "LiveReport"],
         now_ms: int,
@@ -52,6 +54,7 @@ class Snapshot:
         overview: Overview | None = None,
     ) -> None:
         self._views = views
+        self._alerts = alerts
         self._tables = tables
         self._reports = reports
         self._row = overview
@@ -64,7 +67,9 @@ class Snapshot:
         if not self._overview:
             row = self._views.overview() if self._row is None else self._row
             overview = overview_json(row, self.now_ms)
-            self._overview = encode(overview | {"sample": sample_json(self.sample), "version": self.version})
+            firing = sum(firing for _, firing, *_ in self._alerts.rules().values())
+            more = {"firing": firing, "sample": sample_json(self.sample), "version": self.version}
+            self._overview = encode(overview | more)
             await yield_to_others()
         return self._overview
 

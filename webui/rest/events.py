@@ -13,6 +13,7 @@ from typing import Any, Final
 import trio
 
 from broker.config.sections.console import ConsoleConfig
+from broker.controller.rows.alerts import AlertViews
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
 from broker.views.readings import Part
@@ -153,13 +154,13 @@ def _check_page(table: Table[Any], page: Page) -> None:
         raise Invalid("filter", f"must be one of {', '.join(table.filters)}")
 
 
-def make_live(views: Views, now_ms: Callable[[], int]) -> Live:
+def make_live(views: Views, alerts: AlertViews, now_ms: Callable[[], int]) -> Live:
     """Create the broadcaster with every topic that a stream may request."""
     throttles, recent = RecentThrottles(), RecentTotals()
     tables = live_tables(views) | {
         "recent_throttles": LiveTable(RECENT_THROTTLES, lambda: throttles.rows(now_ms()), views)
     }
-    return Live(views, now_ms, tables, live_reports(views, recent), throttles, recent)
+    return Live(views, alerts, now_ms, tables, live_reports(views, recent), throttles, recent)
 
 
 def live_tables(views: Views) -> dict[str, LiveTable[Any]]:

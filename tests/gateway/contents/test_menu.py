@@ -8,7 +8,7 @@ from broker.controller.commands import CreateAcls, NewTopic
 from broker.metadata.actor import BROKER_ITSELF
 from tests.gateway.contents.test_access import ACL, AUTHORIZER, OPEN
 from tests.gateway.contents.world import World, world
-from webui.pages import UPSTREAMS, UPSTREAMS_OWN, sections
+from webui.pages import UPSTREAMS, UPSTREAMS_OWN, menu
 from webui.rest.events import live_tables
 from webui.rest.routes import ROUTES
 
@@ -35,7 +35,7 @@ async def signed_in(found: World) -> httpx.Headers:
 async def test_every_page_of_the_menu_is_there(tmp_path: Path) -> None:
     async with world(tmp_path) as found:
         headers = await signed_in(found)
-        pages = [page for some in sections(is_gateway=True).values() for page in some]
+        pages = [page for entry in menu(is_gateway=True) for page in entry.pages]
         assert not {page.key for page in pages} & set(UPSTREAMS)
         for page in pages:
             answer = await found.http.get(page.path, headers=headers)

@@ -71,6 +71,12 @@ class Watched:
         self.page.context.add_cookies([cookie | {"httpOnly": True, "sameSite": "Strict"}])
 
 
+def account_menu(page: Any) -> Any:
+    """Open the menu of account, theme and density, which a later page has closed again. Return the page."""
+    page.locator("#account > summary").click()
+    return page
+
+
 def refused_buttons(page: Any, selector: str, role: str, count: int) -> None:
     """They stand there, say why they do nothing, and do nothing."""
     buttons = page.locator(selector)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.controller.rows.broker import TokenRow
-from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
+from tests.webui.browser.conftest import ServedConsole, Watched, account_menu, refused_buttons, watched
 from tests.webui.fake_access import VIEWER
 from tests.webui.fakes import FakeBroker
 from webui.http.app import monotonic_ms
@@ -66,7 +66,7 @@ def test_a_token_is_made_and_its_secret_shown_once(
     assert secret not in opened.content()
     with watched(browser, served) as other:
         other.sign_in(secret)
-        expect(other.go("/").locator(".who-name")).to_have_text("ci")
+        expect(other.go("/").locator("summary .who-name")).to_have_text("ci")
         expect(other.go("/quotas").locator("#add")).to_be_visible()
         refused_buttons(
             other.go("/access"),
@@ -244,10 +244,10 @@ def test_a_password_is_set_and_opens_the_console(
             expect(other.get_by_role("alert")).to_contain_text(words)
         other.get_by_label("Password").fill("correct horse battery")
         other.keyboard.press("Enter")
-        expect(other.locator(".who-name")).to_have_text("vi")
+        expect(other.locator("summary .who-name")).to_have_text("vi")
         change_ones_own(other, expect)
         # The next login of this browser asks for the same again.
-        other.get_by_role("button", name="Log out", exact=True).click()
+        account_menu(other).get_by_role("button", name="Log out", exact=True).click()
         # The page that is left has buttons that begin with the same word.
         expect(other.get_by_label("Password", exact=True)).to_be_visible()
     assert broker.passwords == {"vi": "another long password"}

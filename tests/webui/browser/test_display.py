@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.webui.browser.conftest import ServedConsole, Watched, watched
+from tests.webui.browser.conftest import ServedConsole, Watched, account_menu, watched
 
 DARK, LIGHT = "rgb(13, 18, 23)", "rgb(245, 247, 249)"
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
@@ -16,12 +16,12 @@ def test_the_theme_follows_the_system_until_one_is_chosen(
 ) -> None:
     with watched(browser, served, color_scheme=scheme) as opened:
         opened.sign_in()
-        page = opened.go("/")
+        page = account_menu(opened.go("/"))
         assert page.evaluate(BACKGROUND) == usual
         page.get_by_label("Theme").select_option(other)
         chosen = {"dark": DARK, "light": LIGHT}[other]
         assert page.evaluate(BACKGROUND) == chosen
-        page = opened.go("/quotas")
+        page = account_menu(opened.go("/quotas"))
         expect(page.get_by_label("Theme")).to_have_value(other)
         assert page.evaluate(BACKGROUND) == chosen
         page.get_by_label("Theme").select_option("")
@@ -33,7 +33,7 @@ def test_a_chosen_theme_does_not_flash(browser: Any, served: ServedConsole) -> N
     """The page has it before its body is parsed, so before anything is painted."""
     with watched(browser, served, color_scheme="light") as opened:
         opened.sign_in()
-        opened.go("/").get_by_label("Theme").select_option("dark")
+        account_menu(opened.go("/")).get_by_label("Theme").select_option("dark")
         opened.page.add_init_script(
             """new MutationObserver((_, observer) => {
                 if (!document.body) return;
@@ -48,7 +48,7 @@ def test_a_chosen_theme_does_not_flash(browser: Any, served: ServedConsole) -> N
 def test_the_login_page_has_the_theme_too(browser: Any, served: ServedConsole) -> None:
     with watched(browser, served, color_scheme="light") as opened:
         opened.sign_in()
-        page = opened.go("/")
+        page = account_menu(opened.go("/"))
         page.get_by_label("Theme").select_option("dark")
         opened.page.context.clear_cookies()
         page.goto(served.pages + "/quotas")
@@ -62,7 +62,7 @@ def test_rows_are_closer_together_if_they_are_to_be(page: Watched, expect: Any) 
     row = opened.locator("#table tbody tr").first
     row.wait_for()
     usual = row.bounding_box()["height"]
-    opened.get_by_label("Density").select_option("compact")
+    account_menu(opened).get_by_label("Density").select_option("compact")
     assert row.bounding_box()["height"] < usual
     opened.reload()
     row.wait_for()
@@ -75,5 +75,5 @@ def test_other_pages_of_the_browser_follow(page: Watched, expect: Any) -> None:
     opened = page.go("/")
     other = opened.context.new_page()
     other.goto(page.console.pages + "/quotas")
-    opened.get_by_label("Theme").select_option("dark")
+    account_menu(opened).get_by_label("Theme").select_option("dark")
     expect(other.locator("html")).to_have_attribute("data-theme", "dark")

@@ -83,3 +83,46 @@ def test_an_address_over_its_connection_rate_is_among_the_throttled(
         expect(row).to_contain_text(words)
     expect(row.locator("a.rule")).to_have_attribute("href", "/ip-quotas?q=")
     expect(opened.locator("#recent-throttles")).to_contain_text("New connections")
+
+
+def test_a_throttled_client_is_explained_raised_and_closed_from_its_row(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    rule = (("client-id", "greedy"),)
+    broker.set(rule, {PRODUCE: 1e6})
+    broker.connection_rows = [connection("greedy", "alice")]
+    broker.throttled_rows = [
+        throttled(
+            "greedy", principal="alice", connection_id=broker.connection_rows[0].connection_id, entity=rule
+        ),
+        throttled("elsewhere", connection_id="other", gateway="g2-77aa", entity=rule),
+        throttled("tagged", connection_id="third", entity=(), tags=(("team", "blue"),)),
+    ]
+    page.sign_in()
+    opened = page.go("/throttled")
+    expect(opened.get_by_label("Close the connection of elsewhere")).to_have_count(0)
+    expect(opened.get_by_label("Raise the limit of tagged")).to_have_count(0)
+    opened.get_by_label("Close the connection of greedy").click()
+    expect(opened.get_by_role("button", name="Close connection")).to_be_focused()
+    opened.get_by_role("button", name="Keep it open").click()
+    expect(opened.locator("dialog")).to_have_count(0)
+    opened.get_by_label("Close the connection of greedy").click()
+    opened.get_by_role("button", name="Close connection").click()
+    expect(opened.locator(".toast")).to_contain_text("Closed the connection of greedy.")
+    assert broker.connection_rows == []
+    opened.get_by_label("Explain greedy").click()
+    expect(opened.get_by_label("User")).to_have_value("alice")
+    opened.go_back()
+    opened.get_by_label("Raise the limit of greedy").click()
+    expect(opened.locator("form.editor").get_by_label("Produce")).to_be_focused()
+    assert "edit=" not in opened.url
+
+
+def test_a_viewer_is_offered_no_change_of_a_throttled_client(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.throttled_rows = [throttled("greedy")]
+    page.sign_in("viewer-token")
+    opened = page.go("/throttled")
+    expect(opened.get_by_label("Explain greedy")).to_be_visible()
+    expect(opened.locator(".actions > *")).to_have_count(1)

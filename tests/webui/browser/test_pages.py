@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.connections import ConnectionLimitRow
-from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
+from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, account_menu, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled, upstream
 from webui.http.app import monotonic_ms
@@ -381,7 +381,7 @@ def test_signing_in_by_hand_and_out_again(page: Watched, expect: Any) -> None:
     opened.keyboard.press("Enter")
     expect(opened.get_by_role("heading", name="Client quotas")).to_be_visible()
     expect(opened.locator("#live")).to_have_text("Live")
-    opened.get_by_role("button", name="Log out").click()
+    account_menu(opened).get_by_role("button", name="Log out").click()
     expect(opened.get_by_role("heading", name="Log in")).to_be_visible()
 
 
@@ -401,7 +401,7 @@ def test_on_a_phone_the_pages_are_behind_a_menu(
         phone.sign_in()
         opened = phone.go("/")
         expect(opened.get_by_role("link", name="1 throttled", exact=True)).to_be_visible()
-        link = opened.get_by_role("link", name="Client quotas")
+        link = opened.get_by_role("link", name="Quotas", exact=True)
         expect(link).to_be_hidden()
         menu = opened.get_by_role("button", name="Menu")
         menu.focus()
@@ -424,5 +424,8 @@ def test_the_keyboard_reaches_everything_in_order(page: Watched, expect: Any) ->
     expect(opened.locator(".skip")).to_be_focused()
     opened.keyboard.press("Enter")
     expect(opened.locator("main")).to_be_focused()
+    for tab in ("Clients", "Broker", "Addresses"):
+        opened.keyboard.press("Tab")
+        expect(opened.locator(".tabs").get_by_role("link", name=tab)).to_be_focused()
     opened.keyboard.press("Tab")
     expect(opened.locator("#filter")).to_be_focused()

@@ -65,7 +65,7 @@ def test_a_wrong_token_is_reported_beside_its_field(typing: Any, expect: Any) ->
 def test_the_page_is_drawn_anew_for_another_token(typing: Any, expect: Any) -> None:
     typing.get_by_label("Token").fill("viewer-token")
     typing.keyboard.press("Enter")
-    expect(typing.locator(".who-name")).to_have_text("vi")
+    expect(typing.locator("summary .who-name")).to_have_text("vi")
     expect(typing.locator("form.editor")).to_have_count(0)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.webui.browser.conftest import ServedConsole, watched
+from tests.webui.browser.conftest import ServedConsole, account_menu, watched
 from tests.webui.fakes import FakeBroker, console_config
 
 PROVIDER = Path(__file__).parents[1] / "oidc_provider"
@@ -66,14 +66,14 @@ def test_a_user_logs_in_with_a_role_and_logs_out_of_both(
     with watched(browser, served) as opened:
         page = opened.page
         log_in(page, served, "ann")
-        expect(page.locator(".who-name")).to_have_text("oidc:ann")
+        expect(page.locator("summary .who-name")).to_have_text("oidc:ann")
         expect(page.locator(".who .quiet")).to_have_text("admin")
         opened.go("/access")
         page.keyboard.press("n")
         page.get_by_label("Name of the user or program").fill("ci")
         page.get_by_role("button", name="Create token").click()
         expect(page.locator(".copyable pre")).to_be_visible()
-        page.locator("#sign-out").click()
+        account_menu(page).locator("#sign-out").click()
         page.get_by_role("button", name="Yes, sign me out").click()
         expect(page.get_by_role("link", name="Log in by single sign-on")).to_be_visible()
         opened.troubles.clear()

@@ -10,7 +10,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import upstream
 from webui.console import Console
 from webui.http.app import build_app
-from webui.pages import PAGES, Page, StaticFiles, sections
+from webui.pages import PAGES, Page, StaticFiles, menu
 from webui.rest.routes import ROUTES
 
 NAVIGATION = {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
@@ -113,7 +113,7 @@ async def test_every_page_is_shown_to_whoever_is_signed_in(
         answer = await http.get(page.path, token=None, Cookie=cookie)
         text = await text_of(answer)
         assert answer.status_code == 200 and f"<h1>{page.title}</h1>" in text
-        is_in_menu = any(page in pages for pages in sections(is_gateway=is_gateway).values())
+        is_in_menu = any(page in entry.pages for entry in menu(is_gateway=is_gateway))
         assert ('aria-current="page"' in text) is is_in_menu
 
 

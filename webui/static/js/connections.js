@@ -1,9 +1,8 @@
 // Connections: client, software, traffic and mute state.
 
-import { remove } from "./api.js";
+import { question } from "./connection_closing.js";
 import { empty, h, iconButton, setText } from "./dom.js";
 import { Listing } from "./listing.js";
-import { toast } from "./shell.js";
 import { once } from "./table.js";
 import { ago, bytes, count, group } from "./units.js";
 import { OpenPanel } from "./unsaved.js";
@@ -95,27 +94,6 @@ function stateCell(row, td) {
 
 function closeCell(row, td) {
   once(td, `${row.gateway} ${row.connection_id}`, () => row.gateway ? h("span.quiet", { title: "The console of its own gateway closes it" }, "–") : h("span.actions", iconButton("close", `Close the connection of ${row.client_id || row.address}`, () => opened.open(keyOf(row), (leave) => question(row, leave)))));
-}
-
-/** Asks for confirmation: the client may have a request in flight. */
-function question(row, leave) {
-  const close = h("button.danger", { type: "button", onclick: () => run(row, leave) }, "Close connection");
-  const element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
-    h("h2", "Close the connection of ", h("span.chip", h("span", "client id"), h("span.name", row.client_id)), "?"),
-    h("p", "Its request in flight gets no response. The client can reconnect at once; limit its address or user to keep it out."),
-    h("p.quiet.mono.small", row.connection_id),
-    h("div.buttons", close, h("button", { type: "button", onclick: leave }, "Keep it open")));
-  return { element, focus: () => close.focus() };
-}
-
-async function run(row, leave) {
-  try {
-    await remove(`/api/v1/connections/${encodeURIComponent(row.connection_id)}`);
-    toast(`Closed the connection of ${row.client_id || row.address}.`);
-  } catch (problem) {
-    toast(problem.message, { kind: "bad" });
-  }
-  leave();
 }
 
 list.start();

@@ -109,6 +109,10 @@ export function icon(name) {
   return svg("svg.icon", { "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
 }
 
+export function iconLink(name, label, href) {
+  return h("a.button.plain.icon-only", { href, title: label, "aria-label": label }, icon(name));
+}
+
 export function iconButton(name, label, onclick) {
   return h("button.plain.icon-only", { type: "button", title: label, "aria-label": label, onclick }, icon(name));
 }

@@ -5,12 +5,11 @@ import { setDisplay } from "./display.js";
 import { h, icon, replace, setText } from "./dom.js";
 import { entityText } from "./entity.js";
 import { debounced } from "./shell.js";
-import { settingText } from "./units.js";
+import { group as digits, settingText } from "./units.js";
 
 const EACH = 5;
 const ROLES = ["viewer", "editor", "admin"];
 const page = document.body.dataset;
-const isGateway = page.gateway === "yes";
 
 const query = (parameters) => new URLSearchParams(parameters);
 
@@ -18,11 +17,9 @@ const query = (parameters) => new URLSearchParams(parameters);
 const SOURCES = [
   ["Quota rules", (q) => `/api/v1/client-quotas?${query({ search: q, limit: EACH })}`, ({ entity }) => ({ text: entityText(entity), href: "ip" in entity ? `/ip-quotas?${query({ q: entity.ip ?? "" })}` : `/quotas?${query({ rule: JSON.stringify(entity) })}` })],
   ["Clients", (q) => `/api/v1/usage?${query({ search: q, limit: EACH })}`, ({ user, client_id: id }) => ({ text: id || "no client id", note: user, href: `/explain?${query({ user, client_id: id })}` })],
-  ...(isGateway ? [] : [
-    ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: `/topics?${query({ q: name })}` })],
-    ["Transactional ids", (q) => `/api/v1/transactions?${query({ search: q, limit: EACH })}`, ({ transactional_id: id }) => ({ text: id, href: `/transactions?${query({ q: id })}` })],
-    ["Groups", (q) => `/api/v1/groups?${query({ search: q, limit: EACH })}`, ({ group_id: id }) => ({ text: id, href: `/groups?${query({ q: id })}` })],
-  ]),
+  ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: `/topics?${query({ q: name })}` })],
+  ["Transactional ids", (q) => `/api/v1/transactions?${query({ search: q, limit: EACH })}`, ({ transactional_id: id }) => ({ text: id, href: `/transactions?${query({ q: id })}` })],
+  ["Groups", (q) => `/api/v1/groups?${query({ search: q, limit: EACH })}`, ({ group_id: id }) => ({ text: id, href: `/groups?${query({ q: id })}` })],
   ["Settings", (q) => `/api/v1/broker-configs?${query({ search: q, limit: EACH })}`, (row) => ({ text: row.name, note: settingText(row, row.value) ?? "", href: `/settings?${query({ q: row.name })}` })],
 ];
 
@@ -31,6 +28,9 @@ const BEGINNINGS = [
   ["Add a client quota", "/quotas", "#new", "editor"],
   ["Import client quotas", "/quotas", "#import", "editor"],
   ["Limit an address", "/ip-quotas", "#new", "editor"],
+  ["Create a topic", "/topics", "#new", "editor"],
+  ["Produce a record", "/records", "#produce", "editor"],
+  ["Reset the offsets of a group", "/groups", "", "editor"],
   ["Add a client metrics subscription", "/client-metrics", "#new", "editor"],
   ["Import client metrics subscriptions", "/client-metrics", "#import", "editor"],
   ["Add an alert rule", "/alerts", "#new", "editor"],
@@ -40,7 +40,8 @@ const BEGINNINGS = [
 ];
 
 function pages() {
-  return [...document.querySelectorAll(".sidebar li a")].map((link) => ({ text: link.querySelector("span").textContent, href: link.getAttribute("href") }));
+  const { content } = document.getElementById("all-pages");
+  return [...content.querySelectorAll("a")].map((link) => ({ text: link.textContent, href: link.getAttribute("href") }));
 }
 
 function actions() {
@@ -118,10 +119,10 @@ export class Palette {
     const { signal } = (this.request = new AbortController());
     const found = await Promise.all(SOURCES.map(async ([group, path, item]) => {
       try {
-        const { items } = await get(path(q), signal);
-        return [group, items.map(item)];
+        const { items, total } = await get(path(q), signal);
+        return [group, items.map(item), total - items.length];
       } catch {
-        return [group, []];
+        return [group, [], 0];
       }
     }));
     if (signal.aborted) return;
@@ -133,8 +134,8 @@ export class Palette {
     const { q } = this;
     const groups = [["Pages", pages().filter((each) => matches(each, q))], ["Actions", actions().filter((each) => matches(each, q))], ...(q ? this.found : [])].filter(([, items]) => items.length);
     this.options = [];
-    replace(this.list, groups.map(([group, items], number) => h("div", { role: "group", "aria-labelledby": `palette-group-${number}` },
-      h("p", { id: `palette-group-${number}` }, group), items.map((item) => this.option(item)))));
+    replace(this.list, groups.map(([group, items, more], number) => h("div", { role: "group", "aria-labelledby": `palette-group-${number}` },
+      h("p", { id: `palette-group-${number}` }, group), items.map((item) => this.option(item)), more > 0 && h("p.quiet.more", `${digits(more)} more`))));
     this.list.hidden = this.options.length === 0;
     this.none.hidden = this.options.length > 0;
     setText(this.said, this.options.length === 1 ? "1 result" : `${this.options.length} results`);

@@ -71,7 +71,7 @@ const list = new Listing({
   nouns: ["rule", "rules"],
   keyOf: (row) => entityKey(row.entity),
   sort: "entity",
-  also: { rule: "", add: "" },
+  also: { rule: "", add: "", edit: "" },
   topics: { unlimited: (answer) => unlimited.show(answer) },
   none: () => empty("quotas", "No quotas yet", "Clients are unlimited. A quota limits the rate of a user, a client id, or both.",
     needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota"))),
@@ -83,6 +83,7 @@ const list = new Listing({
   },
   drawn: ({ items, total }) => {
     selection.show(items, total);
+    editPointed(items);
     for (const [key, element] of list.table.rows) element.classList.toggle("pointed", key === pointed);
     narrow(items);
   },
@@ -127,11 +128,18 @@ function limitFigure(key, limit, past) {
   const where = nodeText(limit.upstream_node) ?? (limit.gateway && `at gateway ${limit.gateway}`);
   const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}${where ? ` ${where}` : ""}`;
   return h("span.limit", { title },
-    h("span.apart", throttled > 0 ? h("a.throttled", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
+    h("span.apart", throttledDot(throttled), h("b", rate(key, value))),
     bar(used ?? 0, level),
     limit.overridden_by ? overridden(limit.overridden_by) : h("span.apart.use", useText(key, limit)),
-    past.length > 1 && pastLine(key, value, past),
+    past.length > 1 ? pastLine(key, value, past) : h("span.spark"),
     limit.shadow_throttles && shadowText(limit.shadow_throttles));
+}
+
+/** Takes the same place whether or not a client is throttled, so that nothing moves. */
+function throttledDot(throttled) {
+  if (throttled === 0) return h("span.dot");
+  const text = `${group(throttled)} throttled`;
+  return h("a.dot", { href: "/throttled", title: text }, h("span.hidden", text));
 }
 
 /** The rules because of which a limit applies to no client. */
@@ -226,7 +234,7 @@ function usesOf(limits) {
 }
 
 function clear() {
-  list.url.set({ rule: "", add: "" });
+  list.url.set({ rule: "", add: "", edit: "" });
   list.clear();
 }
 
@@ -244,6 +252,15 @@ function point() {
   const name = Object.values(entity).find((one) => typeof one === "string");
   if (name === undefined) list.url.values.shape = "default";
   else list.url.values.q = name;
+}
+
+/** A link that says which limit to change opens the editor of the rule that it names, once. */
+function editPointed(items) {
+  const { edit: key } = list.url.values;
+  const row = key in KEYS && mayEdit ? items.find(({ entity }) => entityKey(entity) === pointed) : null;
+  if (!row) return;
+  list.url.set({ edit: "" });
+  edit(row, key);
 }
 
 // A link from another page proposes a rule: {"entity": {...}, "limits": {key: value}}. The editor opens with it, unsaved.

@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { startDisplay } from "./display.js";
 import { h, icon, setText } from "./dom.js";
 import { Live } from "./live.js";
-import { clock } from "./units.js";
+import { clock, count as counted } from "./units.js";
 
 const LABELS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden", ended: "Logged out" };
 
@@ -20,14 +20,14 @@ export function startLive(topics, handlers) {
   });
   for (const topic of topics) live.on(topic, handlers[topic]);
   live.on("overview", (overview) => {
-    showBadge((overview.gateways ?? overview.metrics).throttled);
-    showUpstream(overview.upstream);
+    showThrottled((overview.gateways ?? overview.metrics).throttled);
+    showHealth(overview);
     handlers.overview?.(overview);
   });
   return live;
 }
 
-function showBadge(count) {
+function showThrottled(count) {
   const badge = document.getElementById("nav-throttled");
   badge.hidden = count === 0;
   setText(badge, String(count));
@@ -38,15 +38,15 @@ function showBadge(count) {
   setText(link, `${count} throttled`);
 }
 
-/** At a gateway: how many upstream nodes do not answer. */
-function showUpstream(upstream) {
-  const badge = document.getElementById("nav-upstream");
-  if (!badge || !upstream) return;
-  const away = upstream.nodes - upstream.connected;
-  const failing = !["connecting", "connected"].includes(upstream.condition);
-  badge.hidden = !failing && away === 0;
-  setText(badge, failing ? "!" : String(away));
-  badge.setAttribute("aria-label", failing ? upstream.condition : `${away} upstream nodes do not answer`);
+/** Alerts that fire and, at a gateway, upstream nodes that do not answer. */
+function showHealth({ firing, upstream }) {
+  const badge = document.getElementById("nav-health");
+  const away = upstream ? upstream.nodes - upstream.connected : 0;
+  const failing = upstream && !["connecting", "connected"].includes(upstream.condition);
+  badge.hidden = !failing && firing + away === 0;
+  setText(badge, failing ? "!" : String(firing + away));
+  const said = [failing && upstream.condition, firing && `${counted(firing, "alert")} firing`, !failing && away && `${away} upstream nodes do not answer`];
+  badge.setAttribute("aria-label", said.filter(Boolean).join(", "));
 }
 
 /** `action`: {label, run}. A toast with an action stays longer. */
@@ -100,8 +100,11 @@ export function debounced(run, ms) {
   };
 }
 
+const known = new Set();
+
 /** Single-key shortcuts, inactive while a field has the focus. */
 export function onKeys(keys) {
+  for (const key of Object.keys(keys)) known.add(key);
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest?.("input, select, textarea");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
@@ -119,6 +122,28 @@ document.getElementById("sign-out")?.addEventListener("click", async () => {
   }
 });
 
+async function openKeys() {
+  if (document.querySelector("dialog[open]")) return;
+  const { showKeys } = await import("./keys.js");
+  showKeys(known);
+}
+
+onKeys({ "?": openKeys });
+document.getElementById("keys")?.addEventListener("click", openKeys);
+
+// A menu closes when it is left, and by Escape.
+for (const each of document.querySelectorAll("details.menu")) {
+  const leave = ({ target }) => each.contains(target) || each.removeAttribute("open");
+  document.addEventListener("pointerdown", leave);
+  document.addEventListener("focusin", leave);
+  each.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !each.open) return;
+    event.stopPropagation();
+    each.removeAttribute("open");
+    each.querySelector("summary").focus();
+  });
+}
+
 const menu = document.getElementById("menu");
 
 function openMenu(open) {
@@ -134,8 +159,8 @@ document.addEventListener("keydown", (event) => {
 
 startDisplay();
 
-// A link that ends in #new or #import begins that action of its page.
-const BEGINNINGS = { "#new": "add", "#import": "import" };
+// A link that ends in #new, #import or #produce begins that action of its page.
+const BEGINNINGS = { "#new": "add", "#import": "import", "#produce": "produce" };
 
 function begin(hash) {
   const control = document.getElementById(BEGINNINGS[hash] ?? "");

@@ -4,7 +4,8 @@
 import { get } from "./api.js";
 import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRuleText } from "./broker_rule.js";
 import { LineChart } from "./chart.js";
-import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
+import { question } from "./connection_closing.js";
+import { empty, h, icon, iconButton, iconLink, replace, setText, skeleton } from "./dom.js";
 import { entityText, nodeText, ruleLink, tagChips, tagText } from "./entity.js";
 import { QuotaMarks } from "./quota_marks.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
@@ -80,6 +81,7 @@ const table = new Table({
     { label: "Left", sort: "left", size: "left", num: true, cell: leftCell },
     { label: "Times", sort: "times", size: "times", num: true, cell: (row, td) => setText(td, group(row.times)) },
     { label: "Obeys", sort: "obeys", size: "obeys", cell: obeysCell },
+    { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
@@ -105,7 +107,7 @@ function withNode(rule, node) {
 function clientCell(row, td) {
   once(td, JSON.stringify([row.client_id, row.principal, row.connection_id, row.gateway]), () =>
     h("span.two", { title: `Connection ${row.connection_id}` },
-      row.quota_type === "connection_rate" ? h("b", "New connections") : h("b.name", row.client_id),
+      row.quota_type === "connection_rate" ? h("b", "New connections") : h("a.name.client", { href: explainLink(row) }, row.client_id || "no client id"),
       h("span", row.principal ? h("span.name", row.principal) : "of an address", h("span.where", `, ${row.address}`),
         row.gateway && h("span.name", { title: "Another gateway, as of its last report" }, `, gateway ${row.gateway}`))));
 }
@@ -145,6 +147,37 @@ function obeysCell(row, td) {
     const title = row.obeys === false ? "The client sends without waiting; the broker mutes the connection anyway" : text ? "The client waits for throttle_time_ms" : "Not known yet";
     return h("span.small", { title, data: { obeys: String(row.obeys) } }, text || "–");
   });
+}
+
+function explainLink({ client_id, principal, address }) {
+  return `/explain?${new URLSearchParams({ user: principal, client_id, ip: address })}`;
+}
+
+/** Where the limit is changed; null where a callback sets it. */
+function raiseLink(row) {
+  if (row.quota_type in BROKER_TYPES) return "/broker-quotas";
+  if (!hasRule(row)) return null;
+  if ("ip" in row.entity) return `/ip-quotas?${new URLSearchParams({ q: row.entity.ip ?? "" })}`;
+  return `/quotas?${new URLSearchParams({ rule: JSON.stringify(row.entity), edit: LIMIT_KEYS[row.quota_type] })}`;
+}
+
+function actionsCell(row, td) {
+  once(td, table.keyOf(row), () => {
+    const who = row.client_id || row.address;
+    const raise = mayEdit && raiseLink(row);
+    return h("span.actions",
+      iconLink("explain", `Explain ${who}`, explainLink(row)),
+      raise && iconLink("edit", `Raise the limit of ${who}`, raise),
+      mayEdit && row.connection_id && !row.gateway && iconButton("close", `Close the connection of ${who}`, () => ask(row)));
+  });
+}
+
+function ask(row) {
+  const { element, focus } = question(row, () => dialog.close());
+  const dialog = h("dialog.card.ask", { "aria-label": "Close the connection", onclose: () => dialog.remove() }, element);
+  document.body.append(dialog);
+  dialog.showModal();
+  focus();
 }
 
 function sortBy(key) {

@@ -1,0 +1,96 @@
+"""Nothing moves while values change: the browser's own measure of layout shifts stays at 0 on live pages."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from broker.controller.commands import EntityPairs
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection, group, throttled, use
+
+PRODUCE: Final = "producer_byte_rate"
+FETCH: Final = "consumer_byte_rate"
+SHIFTS: Final = """() => {
+    window.shifts = [];
+    new PerformanceObserver((list) => {
+        for (const { value, sources } of list.getEntries())
+            window.shifts.push([value, sources.map(({ node }) => node?.outerHTML ?? node?.data)]);
+    }).observe({ type: "layout-shift" });
+}"""
+
+
+def app(index: int) -> EntityPairs:
+    return (("client-id", f"app-{index}"),)
+
+
+def change_quotas(broker: FakeBroker, turn: int) -> str:
+    """Client 0 is throttled at every other turn, client 1 is idle at every third."""
+    uses = {0: 900_000.0 + turn * 1_111_111, 1: 0.0 if turn % 3 == 0 else 12_345_678.0}
+    broker.observed = {app(index): {PRODUCE: use, FETCH: use / 2} for index, use in uses.items() if use}
+    broker.throttled_rows = [throttled("app-0", entity=app(0), times=turn)] * (turn % 2 * 12)
+    return f"{(900 + turn * 1_111.1) / 10:.0f} %"
+
+
+def change_connections(broker: FakeBroker, turn: int) -> str:
+    states = ("not_muted", "muted", "muted_and_throttled_and_response_pending", "muted_for_memory")
+    requests = 999 * 10**turn
+    broker.connection_rows = [
+        connection(f"app-{index}", "alice", index, requests=requests, mute_state=states[(turn + index) % 4])
+        for index in range(4)
+    ]
+    return f"{requests:,}".replace(",", "\u202f")
+
+
+def change_throttled(broker: FakeBroker, turn: int) -> str:
+    broker.throttled_rows = [
+        throttled(
+            f"app-{index}",
+            connection_id=str(index),
+            entity=app(index),
+            times=10**turn,
+            remaining_ms=10**turn,
+            throttle_ms=10**turn,
+        )
+        for index in range(4)
+    ]
+    return f"{10**turn:,}".replace(",", "\u202f")
+
+
+def change_addresses(broker: FakeBroker, turn: int) -> str:
+    rate = 1.5 * 10**turn
+    broker.address_uses = [use(f"10.0.0.{index}", rate, throttled=turn % 2 * 3) for index in range(4)]
+    return f"{rate:,.15g}/s".replace(",", "\u202f")
+
+
+def change_groups(broker: FakeBroker, turn: int) -> str:
+    lag = 10**turn
+    broker.group_rows = [group(f"readers-{index}", *"abc"[: turn % 4], lag=lag) for index in range(4)]
+    return f"{lag * (turn % 4):,}".replace(",", "\u202f")
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        ("/quotas", change_quotas),
+        ("/connections", change_connections),
+        ("/throttled", change_throttled),
+        ("/ip-quotas", change_addresses),
+        ("/groups", change_groups),
+    ],
+)
+def test_nothing_moves_while_values_change(
+    page: Watched, expect: Any, broker: FakeBroker, path: str, change: Callable[[FakeBroker, int], str]
+) -> None:
+    for index in range(4):
+        broker.set(app(index), {PRODUCE: 1e6, FETCH: 5e6})
+    change(broker, 0)
+    page.sign_in()
+    opened = page.go(path)
+    expect(opened.locator("#table tbody tr")).to_have_count(4)
+    opened.evaluate(SHIFTS)
+    for turn in range(1, 6):
+        shown = change(broker, turn)
+        expect(opened.locator("#table tbody tr", has_text=shown).first).to_be_visible()
+    assert opened.evaluate("() => window.shifts") == []
