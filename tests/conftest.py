@@ -80,16 +80,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[QUARTER] = quarter
 
 
-TESTS: Final = Path(__file__).parent
-FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend", TESTS / "deploy")
-"""They wait for other programs and last longest. They begin first, so that all processes end together."""
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of files that are alike the order stays, as pytest-randomly has shuffled it."""
     refuse_clocks_of_fixtures(items)
     leave_out_what_waits(config, items)
-    items.sort(key=lambda item: [folder not in item.path.parents for folder in FIRST])
 
 
 CLOCKS: Final = ("autojump_clock", "mock_clock")
