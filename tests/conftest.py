@@ -130,10 +130,18 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """What is collected lives as long as the run: the collector need not look at it meanwhile, nor after
+    every file.
+    """
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported lives as long as the run: the collector need not look at it after every file."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     session.config.stash[RESIDENT] = resident_bytes()
 
 
