@@ -80,16 +80,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[QUARTER] = quarter
 
 
-TESTS: Final = Path(__file__).parent
-FIRST: Final = (TESTS / "webui" / "browser", TESTS / "endtoend", TESTS / "deploy")
-"""They wait for other programs and last longest. They begin first, so that all processes end together."""
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of files that are alike the order stays, as pytest-randomly has shuffled it."""
     refuse_clocks_of_fixtures(items)
     leave_out_what_waits(config, items)
-    items.sort(key=lambda item: [folder not in item.path.parents for folder in FIRST])
 
 
 CLOCKS: Final = ("autojump_clock", "mock_clock")
@@ -137,10 +130,18 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """What is collected lives as long as the run: the collector need not look at it meanwhile, nor after
+    every file.
+    """
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported lives as long as the run: the collector need not look at it after every file."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     session.config.stash[RESIDENT] = resident_bytes()
 
 

@@ -2,6 +2,7 @@
 costs the test that it ran.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -56,17 +57,7 @@ def suite(tmp_path: Path) -> Path:
 
 def run(suite: Path, *arguments: str) -> tuple[int, str]:
     """The exit status, and what pytest writes to the terminal."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        "-v",
-        *arguments,
-    ]
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-v", *arguments]
     kept = {key: value for key, value in os.environ.items() if key not in SET_OUTSIDE}
     done = subprocess.run(
         command, cwd=suite, env=kept | {"PYTHONPATH": str(ROOT)}, text=True, capture_output=True
@@ -92,6 +83,50 @@ def test_each_file_has_one_process_and_each_process_its_folder_and_number(suite:
     assert {number for number, *_ in processes} <= {"0", "1", "2"}
     sessions = [" ".join(line) for line in lines(suite / "sessions")]
     assert sessions.count("set up") == sessions.count("torn down") == len(processes)
+
+
+SECONDS: Final = {
+    "test_a.py": 1,
+    "test_b.py": 9,
+    "test_c.py": 5,
+    "tests/endtoend/test_d.py": 3,
+    "tests/endtoend/test_e.py": 7,
+    "tests/webui/browser/test_f.py": 2,
+}
+
+
+def test_the_longest_file_of_each_kind_is_first(suite: Path) -> None:
+    for path in SECONDS:
+        (suite / path).parent.mkdir(parents=True, exist_ok=True)
+        if "/" in path:
+            (suite / Path(path).name).rename(suite / path)
+    status, output = run(suite, "--processes", "2")
+    cache = suite / ".pytest_cache" / "v" / "processes" / "seconds"
+    assert (status, sorted(json.loads(cache.read_text()))) == (0, sorted(SECONDS)), output
+    (suite / "files").unlink()
+    cache.write_text(json.dumps(SECONDS))
+    status, output = run(suite, "--processes", "2", "test_a.py", "test_b.py", "test_c.py", "tests")
+    assert status == 0, output
+    taken = {number: [name for name, each, *_ in lines(suite / "files") if each == number] for number in "01"}
+    waiting, computing = ["test_f.py", "test_e.py", "test_d.py"], ["test_b.py", "test_c.py", "test_a.py"]
+    assert taken["0"][:1] == waiting[:1]
+    assert taken["1"][:1] == computing[:1]
+    for files in taken.values():
+        assert [file for file in files if file in waiting] == [file for file in waiting if file in files]
+        assert [file for file in files if file in computing] == [file for file in computing if file in files]
+
+
+def test_a_file_that_no_run_has_timed_is_first(suite: Path) -> None:
+    cache = suite / ".pytest_cache" / "v" / "processes" / "seconds"
+    cache.parent.mkdir(parents=True)
+    cache.write_text(json.dumps({f"test_{name}.py": 9 for name in "abcdf"}))
+    run(suite, "--processes", "2")
+    assert "test_e.py" in [file for file, *_ in lines(suite / "files")][:2]
+
+
+def test_a_run_without_a_cache_passes(suite: Path) -> None:
+    status, output = run(suite, "--processes", "2", "-p", "no:cacheprovider")
+    assert (status, output.count(" PASSED")) == (0, 30), output
 
 
 def test_one_process_is_not_forked(suite: Path) -> None:

@@ -2,15 +2,21 @@
 
 A process of pytest-xdist imports and collects all tests for itself, which takes 25 to 50 s of processor
 time in each; a forked one has them already, and shares their memory. Each process takes a file after the
-other, so that a file's tests share its fixtures: half of them from the beginning of the collection, where the
-files are that wait, for a browser or a broker, and half from its end. The parent shows reports.
+other, so that a file's tests share its fixtures. The parent shows reports.
+
+Half of the processes take files that wait, for a browser or a broker, and half those that compute; who finds
+none left helps with the others. Of each kind the longest is taken first, so that all processes end together.
+The seconds that a file took in the last run are in pytest's cache, which is there anyway: a list of them in the
+repository would have to be kept up to date. A file that is not in the cache may be long, so it comes before those
+that are, and without a cache the files of a kind stay in the order of the collection.
 """
 
 import os
 import signal
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
+from math import inf
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Final
 
@@ -20,6 +26,13 @@ from _pytest.tmpdir import TempPathFactory
 
 NUMBER: Final = "TEST_PROCESS"
 """The environment variable with the number of a process, from 0. Absent where all tests run in one."""
+
+BROWSER: Final = "tests/webui/browser/"
+"""These files come first, and together: a process starts one browser for all that it takes."""
+WAITING: Final = (BROWSER, "tests/endtoend/", "tests/examples/", "tests/weir/", "tests/deploy/")
+"""The folders whose tests wait for other programs."""
+SECONDS: Final = "processes/seconds"
+"""The key in pytest's cache of how long each file took."""
 
 Group = list[int]
 """The positions of one file's tests in the collection."""
@@ -48,8 +61,9 @@ class Parent:
 
     def __init__(self, session: pytest.Session) -> None:
         self._session = session
-        self._groups = deque(groups(session.items))
+        self._kinds = kinds(session.items, remembered(session.config))
         self._workers: dict[Connection, Worker] = {}
+        self._seconds: dict[str, float] = defaultdict(float)
 
     def run(self, count: int) -> None:
         """Return when all tests are done. Raises what pytest raises where `--maxfail` ends a run."""
@@ -69,6 +83,7 @@ class Parent:
             for worker in self._workers.values():
                 os.kill(worker.pid, signal.SIGTERM)
                 os.waitpid(worker.pid, 0)
+        remember(self._session.config, self._seconds)
 
     def _fork(self, number: int) -> None:
         ours, theirs = Pipe()
@@ -82,8 +97,9 @@ class Parent:
         self._give(ours, worker)
 
     def _give(self, connection: Connection, worker: "Worker") -> None:
-        take = self._groups.pop if worker.number % 2 else self._groups.popleft
-        group = take() if self._groups else []
+        own, others = self._kinds[worker.number % 2], self._kinds[1 - worker.number % 2]
+        queue = own or others
+        group = queue.popleft() if queue else []
         worker.left.extend(group)
         connection.send(group)
 
@@ -106,6 +122,7 @@ class Parent:
                 hook.pytest_runtest_logstart(nodeid=value[0], location=value[1])
             case "report":
                 report = hook.pytest_report_from_serializable(config=self._session.config, data=value)
+                self._seconds[file_of(report.nodeid)] += report.duration
                 hook.pytest_runtest_logreport(report=report)
             case "ended":
                 worker.left.popleft()
@@ -123,7 +140,7 @@ class Parent:
                 "call",
             )
         )
-        self._groups.appendleft(list(worker.left))
+        self._kinds[worker.number % 2].appendleft(list(worker.left))
         self._fork(worker.number)
 
 
@@ -189,10 +206,39 @@ def folders(config: pytest.Config) -> TempPathFactory:
     return factory
 
 
-def groups(items: list[pytest.Item]) -> Iterator[Group]:
-    """The tests of each file, in the order of the collection."""
-    for _, group in groupby(range(len(items)), key=lambda position: items[position].path):
-        yield list(group)
+def kinds(items: list[pytest.Item], seconds: Mapping[str, float]) -> tuple[deque[Group], deque[Group]]:
+    """The files that wait, and those that compute. The longest are first."""
+    groups = [list(group) for _, group in groupby(range(len(items)), key=lambda number: items[number].path)]
+
+    def file(group: Group) -> str:
+        return file_of(items[group[0]].nodeid)
+
+    groups.sort(key=lambda group: (not file(group).startswith(BROWSER), -seconds.get(file(group), inf)))
+    waiting = deque(group for group in groups if file(group).startswith(WAITING))
+    computing = deque(group for group in groups if not file(group).startswith(WAITING))
+    return waiting, computing
+
+
+def file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def remembered(config: pytest.Config) -> dict[str, float]:
+    """How many seconds each file took when it ran last."""
+    cache = cache_of(config)
+    return {} if cache is None else cache.get(SECONDS, {})
+
+
+def remember(config: pytest.Config, seconds: Mapping[str, float]) -> None:
+    cache = cache_of(config)
+    if cache is not None:
+        rounded = {file: round(each, 2) for file, each in seconds.items()}
+        cache.set(SECONDS, remembered(config) | rounded)
+
+
+def cache_of(config: pytest.Config) -> pytest.Cache | None:
+    """None with `-p no:cacheprovider`."""
+    return getattr(config, "cache", None)
 
 
 def pairs(

@@ -14,6 +14,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui.fair_queue import MAX_AT_ONCE
 from webui.http import app, http_server
+from webui.security import backoff
 from webui.security.backoff import FREE_GUESSES
 
 LOGIN: Final = (
@@ -130,14 +131,22 @@ async def test_forty_guesses_alternating_with_a_valid_token_are_forty_guesses(
 
 
 async def test_six_hundred_unfinished_requests_get_no_guess_through_a_lock(
-    server: Served, broker: Comparing
+    server: Served, broker: Comparing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for index in range(FREE_GUESSES):
-        await by_bearer(server, f"wrong{index}")
-    broker.compared.clear()
-    # With so many requests in progress, a request in the queue of its address waits and one in the queue of a
-    # token does not: without the rule under test the wait would reveal the right token.
+    # As many requests in progress make a request in the queue of its address wait, whatever the rate is, and
+    # none in the queue of a token: without the rule under test the wait would reveal the right token.
+    monkeypatch.setattr(backoff, "FREE_GUESSES", MAX_AT_ONCE)
+    begun = trio.Semaphore(0)
+    begin = backoff.GuessBackoff.begin
+
+    def note(self: backoff.GuessBackoff, address: str, now_ms: int) -> backoff.Guess:
+        begun.release()
+        return begin(self, address, now_ms)
+
+    monkeypatch.setattr(backoff.GuessBackoff, "begin", note)
     logins = [await unfinished_login(server) for _ in range(MAX_AT_ONCE)]
+    for _ in logins:
+        await begun.acquire()
     for index in range(ATTACKS):
         stream = await server.ask("/api/v1/tasks", bearer(f"guess{index}"))
         await trio.aclose_forcefully(stream)
