@@ -10,7 +10,9 @@ from tests.endtoend.answers.configs import GROUP, SET, incremental
 from tests.endtoend.answers.records import batch, produce
 from tests.endtoend.answers.sessions import ACCEPT, EARLIEST, MEMBER, OTHER, rows, share, share_heartbeat
 from tests.endtoend.answers.topics import create, grow
-from tests.support.kafka_answers import LOOK_EVERY_S, PATIENCE_S, Side, topic_id
+from tests.support.kafka_answers import LOOK_EVERY_S, Side, topic_id
+
+READY_WITHIN_S: Final = 120
 
 ALL: Final = 200
 """Records, more than LOCKS."""
@@ -44,7 +46,7 @@ class Sharing:
     async def wait_for_partitions(self, count: int) -> None:
         """Wait until the group has the partitions, and until their states are loaded."""
         named: Named = []
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(READY_WITHIN_S):
             while self.topic not in self.side.topic_ids:
                 await self.side.learn_topic_ids()
             self.other.topic_ids = self.side.topic_ids
