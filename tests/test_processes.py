@@ -57,11 +57,10 @@ def suite(tmp_path: Path) -> Path:
 
 def run(suite: Path, *arguments: str) -> tuple[int, str]:
     """The exit status, and what pytest writes to the terminal."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-v", *arguments]
+    command = [sys.executable, "-m", "pytest", "-v", *arguments]
     kept = {key: value for key, value in os.environ.items() if key not in SET_OUTSIDE}
-    done = subprocess.run(
-        command, cwd=suite, env=kept | {"PYTHONPATH": str(ROOT)}, text=True, capture_output=True
-    )
+    env = kept | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=suite, env=env, text=True, capture_output=True)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -139,7 +139,11 @@ def suite(tmp_path: Path) -> Path:
 
 def run(suite: Path, rotation: str, *arguments: str) -> str:
     """What pytest writes to the terminal."""
-    environment = os.environ | {"ROTATION": rotation, "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "ROTATION": rotation,
+        "PYTHONPATH": str(ROOT),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-v", *arguments]
     return subprocess.run(
         command, cwd=suite, env=environment, check=True, text=True, capture_output=True
