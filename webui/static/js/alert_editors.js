@@ -4,14 +4,15 @@ import { put, remove } from "./api.js";
 import { h, iconButton, setText } from "./dom.js";
 import { field, Form, undoable } from "./editor.js";
 import { inPath } from "./names.js";
-import { digits, everyText, group, readEvery } from "./units.js";
+import { readQuantity } from "./quantities.js";
+import { digits, everyText, group, readDuration, sentence } from "./units.js";
 
 const CONDITIONS = {
-  throttled: { label: "A client is throttled longer than", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
-  "ignores-throttling": { label: "A client does not wait for its throttles, on more than", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` does not wait for its throttles on more than ${group(row.threshold)} connections`] },
-  lag: { label: "A group lags by more than", unit: "records", hint: "100000", named: "group", parts: (row) => ["a group", matched(row), ` lags by more than ${group(row.threshold)} records`] },
-  disk: { label: "A disk is fuller than", unit: "%", hint: "85", named: "directory", parts: (row) => ["the disk of a log directory", matched(row), ` is fuller than ${digits(row.threshold)} %`] },
-  "refused-records": { label: "Records that no gateway wrote, in a minute more than", unit: "records", hint: "0", named: "topic or reason", parts: (row) => ["a topic of the gateways", matched(row), ` has more than ${group(row.threshold)} records in a minute that no gateway wrote`] },
+  throttled: { label: "Throttle time of a client", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
+  "ignores-throttling": { label: "Connections of a client that ignore throttling", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` ignores throttling on more than ${group(row.threshold)} connections`] },
+  lag: { label: "Lag of a group", unit: "records", hint: "100000", named: "group", parts: (row) => ["the lag of a group", matched(row), ` exceeds ${group(row.threshold)} records`] },
+  disk: { label: "Used space of a disk", unit: "%", hint: "85", named: "directory", parts: (row) => ["the used space on the disk of a log directory", matched(row), ` exceeds ${digits(row.threshold)} %`] },
+  "refused-records": { label: "Rejected records that no gateway wrote, per minute", unit: "records", hint: "0", named: "topic or reason", parts: (row) => ["more than ", `${group(row.threshold)} records a minute that no gateway wrote are rejected from a topic of the gateways`, matched(row)] },
 };
 const SEVERITIES = ["info", "warning", "critical"];
 let serial = 0;
@@ -47,9 +48,9 @@ export class RuleEditor extends Form {
     this.name = input("name", row?.name ?? "", { maxlength: "64", placeholder: "reports fall behind" });
     this.condition = select("condition", Object.entries(CONDITIONS).map(([key, { label }]) => [key, label]), row?.condition ?? "lag");
     this.threshold = input("threshold", row ? this.write(row.condition, row.threshold) : "", { "aria-describedby": `${this.id}-threshold-note` });
-    this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "the threshold", "aria-describedby": `${this.id}-clear-note` });
-    this.held = input("for", row?.for_ms ? everyText(row.for_ms) : "", { placeholder: "at once" });
-    this.calm = input("resolve", row?.resolve_after_ms ? everyText(row.resolve_after_ms) : "", { placeholder: "at once" });
+    this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "same as Fires above", "aria-describedby": `${this.id}-clear-note` });
+    this.held = input("for", row?.for_ms ? everyText(row.for_ms) : "", { placeholder: "immediately" });
+    this.calm = input("resolve", row?.resolve_after_ms ? everyText(row.resolve_after_ms) : "", { placeholder: "immediately" });
     this.match = input("match", row?.match ?? "", { maxlength: "256", placeholder: "all", "aria-describedby": `${this.id}-match-note` });
     this.severity = select("severity", SEVERITIES.map((each) => [each, each]), row?.severity ?? "warning");
     this.enabled = h("input", { id: `${this.id}-enabled`, type: "checkbox", checked: row ? row.enabled : true });
@@ -62,12 +63,12 @@ export class RuleEditor extends Form {
       fields: [
         h("div.alert-fields",
           row ? null : field("Name", this.name),
-          field("Fires when", this.condition),
-          field("Threshold", this.threshold, this.thresholdNote),
-          field("Only", this.match, this.matchNote),
-          field("For at least", this.held),
-          field("Resolved at", this.clear, "A lower value keeps an alert from coming and going."),
-          field("Resolved after", this.calm),
+          field("Condition", this.condition),
+          field("Fires above", this.threshold, this.thresholdNote),
+          field("Applies to", this.match, this.matchNote),
+          field("Pending period", this.held),
+          field("Resolves at or below", this.clear, "A value below the threshold prevents flapping."),
+          field("Resolves after", this.calm),
           field("Severity", this.severity)),
         h("fieldset.choices", h("legend", "Notify"), this.targets.length ? this.targets.map(({ name, box }) => h("label.check-field", box, h("span.name", name))) : h("span.quiet", "There is no destination yet; the alert is shown on this page.")),
         h("label.check-field", { for: this.enabled.id }, this.enabled, "Enabled"),
@@ -90,28 +91,25 @@ export class RuleEditor extends Form {
     setText(this.matchNote, `A name of a ${named}; * and ? stand for any characters`);
   }
 
-  /** The number in a field; undefined if it is none. */
+  /** The number in a field, {value}, or {error}. */
   read(control) {
     const { unit } = CONDITIONS[this.condition.value];
-    if (unit === "ms") return readEvery(control.value) ?? undefined;
-    const text = control.value.trim().replace(/[\s\u202f_%]/g, "").replace(",", ".");
-    return /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined;
+    return readQuantity({ ms: "duration", "%": "percent" }[unit] ?? "rate", control.value);
   }
 
   /** Undefined if a field is refused. */
   body() {
     for (const control of [this.name, this.threshold, this.clear, this.held, this.calm]) control.removeAttribute("aria-invalid");
     if (!this.row && this.name.value.trim() === "") return this.refuse(this.name, "Enter a name.");
-    const { unit, hint } = CONDITIONS[this.condition.value];
-    const threshold = this.read(this.threshold);
-    if (threshold === undefined) return this.refuse(this.threshold, `Enter ${unit === "ms" ? "a duration" : "a number"}, such as ${hint}.`);
-    const clear = this.clear.value.trim() === "" ? null : this.read(this.clear);
-    if (clear === undefined) return this.refuse(this.clear, "Enter a number, or nothing for the threshold.");
-    const durations = [this.held, this.calm].map((control) => readEvery(control.value) ?? (control.value.trim() === "" ? 0 : undefined));
-    if (durations[0] === undefined) return this.refuse(this.held, "Enter a duration, such as 5 min.");
-    if (durations[1] === undefined) return this.refuse(this.calm, "Enter a duration, such as 5 min.");
+    const { value: threshold, error } = this.read(this.threshold);
+    if (error) return this.refuse(this.threshold, sentence(error));
+    const { value: clear, error: noClear } = this.clear.value.trim() === "" ? { value: null } : this.read(this.clear);
+    if (noClear) return this.refuse(this.clear, sentence(noClear));
+    const [held, calm] = [this.held, this.calm].map((control) => readDuration(control.value));
+    if (held.error) return this.refuse(this.held, held.error);
+    if (calm.error) return this.refuse(this.calm, calm.error);
     return {
-      condition: this.condition.value, threshold, clear, for_ms: durations[0], resolve_after_ms: durations[1], match: this.match.value.trim(),
+      condition: this.condition.value, threshold, clear, for_ms: held.value ?? 0, resolve_after_ms: calm.value ?? 0, match: this.match.value.trim(),
       severity: this.severity.value, enabled: this.enabled.checked, destinations: this.targets.filter(({ box }) => box.checked).map(({ name }) => name),
     };
   }
@@ -194,7 +192,7 @@ export class DestinationEditor extends Form {
         h("div.alert-fields", row ? null : field("Name", this.name), field("Kind", this.kind), field("URL", this.url, this.note)),
         this.keeps && h("label.check-field", { for: this.keeps.id }, this.keeps, h("span", "Keep the headers ", h("span.name", row.header_names.join(", ")))),
         this.headerBox,
-        h("p.quiet.small", "The URL and the headers are encrypted in the metadata, and nobody can read them later."),
+        h("p.quiet.small", "The URL and the headers are encrypted in the metadata, and cannot be read back."),
       ],
     });
     this.explain();
