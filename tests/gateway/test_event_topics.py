@@ -47,7 +47,7 @@ class Upstream:
         self.on_request: Callable[[], None] = lambda: None
 
     async def request(
-        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
+        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = "", **range_: int
     ) -> Any:
         await trio.lowlevel.checkpoint()
         self.on_request()
@@ -98,7 +98,7 @@ class Empty(Upstream):
         self.exists = False
 
     async def request(
-        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
+        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = "", **range_: int
     ) -> Any:
         answer = await super().request(node_id, message, version, lane=lane)
         return answer if self.api_key != message.API_KEY else type(answer)()
@@ -313,7 +313,7 @@ class Refusing(Upstream):
         self.refused: set[str] = set()
 
     async def request(
-        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
+        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = "", **range_: int
     ) -> Any:
         if message.API_KEY == 0 and message.topic_data[0].name in self.refused:
             self.codes = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
