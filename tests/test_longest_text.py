@@ -151,6 +151,7 @@ def test_a_pattern_that_backtracks_is_found() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 @pytest.mark.parametrize("one", USED, ids=lambda one: one.where)
 def test_no_expression_backtracks(one: Used) -> None:
     took, text = longest_ms(one)
@@ -206,6 +207,7 @@ def read(setting: Setting, value: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 @pytest.mark.parametrize("setting", ALL)
 def test_no_value_of_a_setting_takes_long_to_read(setting: Setting) -> None:
     for value in hostile_values():
@@ -246,6 +248,7 @@ def match_all(pattern: Pattern, texts: list[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_expression_of_a_client_takes_long_to_compile_or_to_match(unit: str) -> None:
     """As many of a part as are allowed, and fewer; with texts that keep many of its states."""

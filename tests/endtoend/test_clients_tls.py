@@ -263,7 +263,7 @@ def test_the_java_client_produces_and_consumes(
     assert "2000 records sent" in produced
     consumed = tool(
         *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", topic, "--from-beginning"),
-        *("--bootstrap-server", address(broker, protocol), "--consumer.config", str(file)),
+        *("--bootstrap-server", address(broker, protocol), "--command-config", str(file)),
         *("--max-messages", "2000", "--timeout-ms", "20000"),
     )
     assert len(consumed.splitlines()) == 2_000
