@@ -51,10 +51,25 @@ def log_of(warehouse: Path, table: str) -> Path:
     return warehouse / "gold" / table / "_delta_log" / "00000000000000000000.json"
 
 
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
+    """For tests that only read: its worker, which reads the tables, is started once."""
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    fill(warehouse)
+    with ServedConsole(FakeBroker(), console_config(insights_warehouse=str(warehouse), **PRICES)) as served:
+        yield served
+
+
 @pytest.fixture
-def insights(page: Watched) -> Any:
-    page.sign_in()
-    return page.go(PAGE)
+def reader(browser: Any, read: ServedConsole) -> Iterator[Watched]:
+    with watched(browser, read) as opened:
+        opened.sign_in()
+        yield opened
+
+
+@pytest.fixture
+def insights(reader: Watched) -> Any:
+    return reader.go(PAGE)
 
 
 def go_to(insights: Any, view: str) -> Any:
@@ -229,11 +244,8 @@ FILE = """quotas:
 """
 
 
-def test_a_proposed_file_says_whom_it_would_hurt(
-    page: Watched, expect: Any, broker: FakeBroker, tmp_path: Path
-) -> None:
-    page.sign_in()
-    insights = page.go(f"{PAGE}&view=proposal")
+def test_a_proposed_file_says_whom_it_would_hurt(reader: Watched, expect: Any, tmp_path: Path) -> None:
+    insights = reader.go(f"{PAGE}&view=proposal")
     form = insights.locator("form.proposal")
     simulate = form.get_by_role("button", name="Simulate")
     simulate.click()
@@ -252,14 +264,13 @@ def test_a_proposed_file_says_whom_it_would_hurt(
     )
     for words in ("alice", "Produce", "none", "never", "100 kB/s", "94.9 %", "longer"):
         expect(form.locator("tbody tr")).to_contain_text(words)
-    assert not broker.rows
+    assert not reader.console.broker.rows
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(
-    page: Watched, expect: Any, tmp_path: Path
+    reader: Watched, expect: Any, tmp_path: Path
 ) -> None:
-    page.sign_in()
-    insights = page.go(f"{PAGE}&view=proposal")
+    insights = reader.go(f"{PAGE}&view=proposal")
     form = insights.locator("form.proposal")
     file = tmp_path / "huge.yaml"
     file.write_bytes(b"#" * 900_001)
@@ -284,14 +295,14 @@ def test_a_tenant_that_is_clicked_is_shown_alone_and_kept_in_the_address(insight
 
 
 def test_advice_opens_the_editor_with_it_typed_in_and_nothing_saved(
-    insights: Any, expect: Any, broker: FakeBroker
+    insights: Any, expect: Any, read: ServedConsole
 ) -> None:
     go_to(insights, "Advice")
     insights.get_by_role("link", name="Set Produce of user alice").click()
     expect(insights.locator(".editor")).to_be_visible()
     expect(insights.locator(".editor input[type=text]").first).to_have_value("alice")
     expect(insights.locator(".editor")).to_contain_text("producer_byte_rate=100000")
-    assert not broker.rows
+    assert not read.broker.rows
 
 
 def test_all_advice_is_a_quota_file(insights: Any, expect: Any) -> None:
@@ -309,7 +320,7 @@ def test_all_advice_is_a_quota_file(insights: Any, expect: Any) -> None:
     )
 
 
-def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any, broker: FakeBroker) -> None:
+def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any, read: ServedConsole) -> None:
     go_to(insights, "Advice")
     played = insights.locator(".what-if")
     played.get_by_role("button", name=f"Simulate {DAY}").click()
@@ -321,11 +332,13 @@ def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any,
     for words in ("alice", "Produce", "none", "never", "100 kB/s", "94.9 %"):
         expect(row).to_contain_text(words)
     expect(played).to_contain_text("Not simulated: request_percentage of client-id scripts")
-    assert not broker.rows
+    assert not read.broker.rows
 
 
-def test_a_day_that_cannot_be_played_says_why(insights: Any, expect: Any, warehouse: Path) -> None:
+def test_a_day_that_cannot_be_played_says_why(page: Watched, expect: Any, warehouse: Path) -> None:
     shutil.rmtree(warehouse / "bronze")
+    page.sign_in()
+    insights = page.go(PAGE)
     go_to(insights, "Advice")
     button = insights.get_by_role("button", name=f"Simulate {DAY}")
     button.click()
@@ -397,10 +410,10 @@ def test_tables_that_are_old_are_reported_to_be(page: Watched, expect: Any, ware
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", DESK), ("dark", PHONE)])
 def test_axe_finds_nothing_in_any_view(
-    browser: Any, served: ServedConsole, expect: Any, scheme: str, size: dict[str, int]
+    browser: Any, read: ServedConsole, expect: Any, scheme: str, size: dict[str, int]
 ) -> None:
     axe: Any = pytest.importorskip("axe_playwright_python.base", reason="no axe")
-    with watched(browser, served, color_scheme=scheme, viewport=size, reduced_motion="reduce") as opened:
+    with watched(browser, read, color_scheme=scheme, viewport=size, reduced_motion="reduce") as opened:
         opened.sign_in()
         page = opened.go(PAGE)
         page.evaluate(axe.AXE_SCRIPT)
