@@ -5,7 +5,7 @@ A subset of JSON Schema 2020-12: closed objects, arrays, strings, numbers, boole
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -122,9 +122,12 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
+    """An array. `typed` reads an element of a YAML file, which people write: it returns what JSON has."""
+
     items: Schema
     min_items: int = 0
     max_items: int = 10_000
+    typed: Callable[[Any, str], Any] | None = None
 
     def check(self, value: object, where: str = "") -> list[Any]:
         if not isinstance(value, list):

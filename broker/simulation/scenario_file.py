@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from broker.common.errors import ApiError, ConfigError
 from broker.common.principal import ANONYMOUS
+from broker.common.quantities import QuantityError, read_limit
 from broker.common.strict_yaml import BadFileError, Fields, YamlValue, read_file
 from broker.config.load import build_config
 from broker.config.sections import QuotaConfig
@@ -298,7 +299,7 @@ def _limit(place: YamlValue, seen: set[Entity]) -> Limit:
     fields = place.fields("entity", "limits", "shadow")
     names = fields.need("entity").fields(USER, CLIENT_ID, IP)
     pairs = tuple((kind, None if name.is_null else name.text()) for kind, name in names.by_name.items())
-    values = {key: _number(value) for key, value in fields.need("limits").fields().by_name.items()}
+    values = {key: _limit_value(key, value) for key, value in fields.need("limits").fields().by_name.items()}
     try:
         entity = validate_alteration(pairs, values.items())
     except ApiError as error:
@@ -309,11 +310,14 @@ def _limit(place: YamlValue, seen: set[Entity]) -> Limit:
     return Limit(entity, values, fields.get("shadow", truth, False))
 
 
-def _number(place: YamlValue) -> float:
+def _limit_value(key: str, place: YamlValue) -> float:
+    value = place.json()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
     try:
-        return float(place.text())
-    except ValueError:
-        place.refuse(f"{place.text()}: expected a number")
+        return float(read_limit(key, place.text()))
+    except QuantityError as error:
+        place.refuse(f"{place.text()}: {error}")
 
 
 def read_recorded(path: Path) -> tuple[ClientLoad, ...]:

@@ -1,7 +1,7 @@
 """A client of the console's REST API: URL and token, JSON requests and responses.
 
-Used by broker.tools.quotas and broker.tools.top.streams. Independent of the resources; turns every
-failure into a message for the user.
+Used by the commands that ask a running broker. Independent of the resources; turns every failure into a
+message for the user.
 """
 
 import json
@@ -9,21 +9,31 @@ import os
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import click
 import msgspec
 
 from broker.tools.escaping import printable
+from webui.path_names import path_name
 
 DEFAULT_CONSOLE: Final = "http://127.0.0.1:8080"
 TOKEN_VARIABLES: Final = ("WEIR_TOKEN", "WEIR_ADMIN_TOKEN")
 TIMEOUT_S: Final = 30
+PAGE: Final = 1_000
+NO_CONTENT: Final = 204
+COMPLETIONS: Final = 100
+COMPLETED_WITHIN_S: Final = 2
 
 _PORTS: Final = {"http": 80, "https": 443}
+
+
+NOT_FOUND: Final = 404
 
 
 class RefusedError(click.ClickException):
@@ -33,6 +43,8 @@ class RefusedError(click.ClickException):
         self.problem = problem
         self.detail = str(problem.get("detail") or problem.get("title"))
         self.where = str(problem.get("where") or "")
+        self.status = problem.get("status")
+        self.code = problem.get("code")
         has_place = not self.where or self.where in self.detail
         super().__init__(self.detail if has_place else f"{self.detail} ({self.where})")
 
@@ -46,6 +58,7 @@ class Console(msgspec.Struct, frozen=True):
     url: str
     token: str
     trust: ssl.SSLContext | None = None
+    timeout_s: float = TIMEOUT_S
 
     @classmethod
     def at(cls, url: str, token: str, ca_file: str | None = None) -> "Console":
@@ -79,7 +92,8 @@ class Console(msgspec.Struct, frozen=True):
     ) -> Any:
         """Send a request and return the JSON object of the response.
 
-        Raises RefusedError for a refusal and click.ClickException if no console responds.
+        A response without content is an empty object. Raises RefusedError for a refusal and
+        click.ClickException if no console responds.
         """
         given = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
         url = f"{self.url.rstrip('/')}{path}" + (f"?{urlencode(given)}" if given else "")
@@ -90,8 +104,8 @@ class Console(msgspec.Struct, frozen=True):
                 {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
                 method=method,
             )
-            with self._opener().open(prepared, timeout=TIMEOUT_S) as response:
-                found = json.load(response)
+            with self._opener().open(prepared, timeout=self.timeout_s) as response:
+                found = {} if response.status == NO_CONTENT else json.load(response)
         except urllib.error.HTTPError as error:
             with error:
                 raise RefusedError(problem_of(error.read(), f"{error.code} {error.reason}")) from error
@@ -103,6 +117,16 @@ class Console(msgspec.Struct, frozen=True):
         if not isinstance(found, dict):
             raise click.ClickException(f"the response from {self.url} is not from a console")
         return found
+
+    def each(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of all pages of a list. Raises as `request` does."""
+        cursor = None
+        while True:
+            page = self.request("GET", path, {**(query or {}), "limit": PAGE, "cursor": cursor})
+            yield from page["items"]
+            cursor = page["next"]
+            if cursor is None:
+                return
 
     def _opener(self) -> urllib.request.OpenerDirector:
         https = urllib.request.HTTPSHandler(context=self.trust)
@@ -164,6 +188,54 @@ def console_options(command: Any) -> Any:
         help="PEM file of the trusted CA certificates, in place of the system's.",
     )
     return where(trust(command))
+
+
+def pass_console(command: Any) -> Any:
+    """Pass the console to a command when it runs, so that its help needs no token."""
+
+    @wraps(command)
+    def with_console(make: Callable[[], Console], *arguments: Any, **options: Any) -> Any:
+        return command(make(), *arguments, **options)
+
+    return click.pass_obj(with_console)
+
+
+def completed(path: str, field: str) -> Any:
+    """Return a shell completion of names: those rows of the list at `path` whose `field` begins as typed. A
+    console that does not answer completes nothing.
+    """
+
+    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        while context.parent is not None and "url" not in context.params:
+            context = context.parent
+        try:
+            console = Console.from_environment(context.params["url"], context.params["ca_file"])
+            console = msgspec.structs.replace(console, timeout_s=COMPLETED_WITHIN_S)
+            rows = console.request("GET", path, {"search": incomplete, "limit": COMPLETIONS})["items"]
+        except (click.ClickException, KeyError):
+            return []
+        names = dict.fromkeys(str(row[field]) for row in rows)
+        return [name for name in names if name.startswith(incomplete) and name.isprintable()]
+
+    return complete
+
+
+@contextmanager
+def missing(message: str, *of_others: str) -> Iterator[None]:
+    """Raise click.ClickException with `message` if the console does not know what the path of a request
+    names. Kafka's error codes in `of_others` are of other names in the request.
+    """
+    try:
+        yield
+    except RefusedError as error:
+        if error.status == NOT_FOUND and error.code not in of_others:
+            raise click.ClickException(message) from error
+        raise
+
+
+def in_path(name: str) -> str:
+    """Return a name as one segment of a path (webui.path_names)."""
+    return quote(path_name(name), safe="")
 
 
 def _query_value(value: Any) -> str:

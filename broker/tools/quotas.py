@@ -4,26 +4,37 @@ Imported by the command line. Uses the console's REST API with an administrator'
 names of the quota keys with the broker. Files: broker.common.strict_yaml.
 """
 
-import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from broker.common.quantities import (
+    LIMITS,
+    Quantity,
+    QuantityError,
+    group,
+    read_limit,
+    read_limits,
+    write_bytes,
+)
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
-from broker.tools.console_client import Console, RefusedError, console_options
+from broker.tools.console_client import Console, RefusedError, console_options, pass_console
 from broker.tools.escaping import entity_text, printable
+from broker.tools.output import Column, Output, count_column, output_option, print_json, print_rows
+from broker.tools.top.tables import rate
+
+if TYPE_CHECKING:
+    from broker.common.strict_yaml import YamlValue
 
 QUOTAS: Final = "/api/v1/client-quotas"
-PAGE: Final = 1_000
 
 Entity = Mapping[str, str | None]
 
-_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 _OF_AN_OP: Final = re.compile(r"/entries/0/ops/([0-9]+)(/.*)?")
 
 
@@ -33,16 +44,6 @@ _OF_AN_OP: Final = re.compile(r"/entries/0/ops/([0-9]+)(/.*)?")
 def quotas(context: click.Context, url: str, ca_file: str | None) -> None:
     """Show and change the quotas of a running broker. Reads the token from WEIR_TOKEN or WEIR_ADMIN_TOKEN."""
     context.obj = partial(Console.from_environment, url, ca_file)
-
-
-def _pass_console(command: Any) -> Any:
-    """Pass the console to a command when it runs, so that its help needs no token."""
-
-    @wraps(command)
-    def with_console(make: Callable[[], Console], *arguments: Any, **options: Any) -> Any:
-        return command(make(), *arguments, **options)
-
-    return click.pass_obj(with_console)
 
 
 def _entity_options(command: Any) -> Any:
@@ -77,30 +78,43 @@ def entity_of(options: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 @quotas.command("list")
-@click.option("--json", "as_json", is_flag=True, help="The REST API's response.")
-@_pass_console
-def list_quotas(console: Console, as_json: bool) -> None:
-    """List every limit and its present usage."""
-    page = console.request("GET", QUOTAS, {"limit": PAGE})
-    rows: list[dict[str, Any]] = page["items"]
-    while page["next"] is not None:
-        page = console.request("GET", QUOTAS, {"limit": PAGE, "cursor": page["next"]})
-        rows += page["items"]
-    if as_json:
-        click.echo(json.dumps(rows, indent=2))
+@click.option("--search", default="", metavar="TEXT", help="Only rules with TEXT in a name.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+@output_option
+@pass_console
+def list_quotas(console: Console, search: str, as_json: bool, output: Output) -> None:
+    """List every limit and its present usage. JSON has the rules, CSV and the table a line for each limit."""
+    rules = list(console.each(QUOTAS, {"search": search}))
+    if as_json or output is Output.JSON:
+        print_json(rules)
         return
-    table = [("ENTITY", "LIMIT", "VALUE", "USED", "THROTTLED", "SHADOW")]
-    for row in rows:
-        for key, limit in row["limits"].items():
-            used = "-" if limit["used"] is None else f"{limit['used']:.0%}"
-            value, throttled = number(limit["value"]), str(limit["throttled"])
-            table.append((entity_text(row["entity"]), key, value, used, throttled, _shadow_text(limit)))
-    _print_table(table)
+    rows = [
+        limit | {"entity": entity_text(rule["entity"]), "key": key}
+        for rule in rules
+        for key, limit in rule["limits"].items()
+    ]
+    print_rows(rows, _COLUMNS, output, empty="No rule has this name." if search else "There is no quota.")
+
+
+def _share(used: float | None) -> str:
+    return "-" if used is None else f"{used:.0%}"
 
 
 def _shadow_text(limit: Mapping[str, Any]) -> str:
     shadow = limit.get("shadow_throttles")
     return "" if shadow is None else f"{shadow['times']} times, {shadow['throttle_ms'] / 1000:.1f} s"
+
+
+_COLUMNS: Final = (
+    Column("ENTITY", lambda row: row["entity"]),
+    Column("LIMIT", lambda row: row["key"]),
+    Column(
+        "VALUE", lambda row: row["value"], lambda row: limit_text(row["key"], row["value"]), is_number=True
+    ),
+    Column("USED", lambda row: row["used"], lambda row: _share(row["used"]), is_number=True),
+    count_column("THROTTLED", "throttled"),
+    Column("SHADOW", _shadow_text),
+)
 
 
 @quotas.command("set")
@@ -111,9 +125,9 @@ def _shadow_text(limit: Mapping[str, Any]) -> str:
     help="Do not enforce the entity's limits, only count, or enforce them.",
 )
 @click.argument("limits", nargs=-1, metavar="KEY=VALUE...")
-@_pass_console
+@pass_console
 def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, **options: Any) -> None:
-    """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=1000000"""
+    """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=10MB"""
     if not limits and shadow is None:
         raise click.UsageError("no limit: give KEY=VALUE, --shadow or --enforce")
     ops = [dict(zip(("key", "value"), _limit(text), strict=True)) for text in limits]
@@ -123,23 +137,40 @@ def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, 
 @quotas.command("remove")
 @_entity_options
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@_pass_console
+@pass_console
 def remove_quotas(console: Console, /, keys: Sequence[str], **options: Any) -> None:
     """Remove limits of one entity."""
     known = (*CLIENT_KEYS, *IP_KEYS)
+    entity = entity_of(options)
     for key in keys:
         # Kafka ignores the removal of an unknown key; on a command line it is a typing error.
         if key not in known:
             raise click.UsageError(f"unknown limit {printable(key)}; expected one of {', '.join(known)}")
-    _alter(console, entity_of(options), [{"key": key, "remove": True} for key in keys])
+    there = _limits(console, entity)
+    for key in keys:
+        if key not in there:
+            raise click.ClickException(f"{entity_text(entity)} has no {key}; nothing was removed")
+    _alter(console, entity, [{"key": key, "remove": True} for key in keys])
+
+
+def _limits(console: Console, entity: Entity) -> Mapping[str, Any]:
+    """Return the limits of exactly this entity, by key."""
+    query: dict[str, Any] = {"strict": True}
+    for kind, name in entity.items():
+        parameter = kind.replace("-", "_")
+        query |= {f"{parameter}_match": "default"} if name is None else {parameter: name}
+    rules = list(console.each(QUOTAS, query))
+    return rules[0]["limits"] if rules else {}
 
 
 def _limit(text: str) -> tuple[str, float]:
-    key, _, value = text.partition("=")
-    number_of = _NUMBER.fullmatch(value)
-    if not key or number_of is None:
-        raise click.UsageError(f"{printable(text)}: expected KEY=VALUE with a number")
-    return key, float(value) if number_of[1] or number_of[2] else int(value)
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"{printable(text)}: expected KEY=VALUE")
+    try:
+        return key, read_limit(key, value)
+    except QuantityError as error:
+        raise click.UsageError(f"{printable(text)}: {error}") from error
 
 
 def _alter(
@@ -171,7 +202,7 @@ def _alter(
     help="Preview a change: user=alice,client-id:producer_byte_rate=1000,request_percentage= (an absent name "
     "is the default, an omitted value removes, shadow and enforce are given like limits). Repeatable.",
 )
-@_pass_console
+@pass_console
 def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequence[str]) -> None:
     """Show the rule that governs a client, the rules tried before it, its present usage, and a change's
     effect.
@@ -182,23 +213,24 @@ def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequenc
     else:
         found = console.request("GET", f"{QUOTAS}:resolve", {"user": user, "client_id": client_id, "ip": ip})
     for limit in found["limits"]:
-        click.echo(f"{limit['key']}: {_state_text(limit)}")
+        key = limit["key"]
+        click.echo(f"{key}: {_state_text(key, limit)}")
         if "callback" in limit:
             click.echo(f"  -> {_callback_text(limit['callback'])}")
         for probe in limit["probes"]:
             mark = "->" if probe["matched"] else "  "
-            value = "-" if probe["value"] is None else number(probe["value"])
+            value = "-" if probe["value"] is None else limit_text(key, probe["value"])
             click.echo(f"  {mark} {entity_text(probe['entity'])}: {value}{' (shadow)' * probe['shadow']}")
         if "if" in limit:
             then = limit["if"]
             by = f" by {entity_text(then['matched'])}" if "matched" in then else ""
-            click.echo(f"  then: {_state_text(then)}{by}")
+            click.echo(f"  then: {_state_text(key, then)}{by}")
 
 
-def _state_text(state: Mapping[str, Any]) -> str:
-    text = "no limit" if state["bound"] is None else number(state["bound"])
+def _state_text(key: str, state: Mapping[str, Any]) -> str:
+    text = "no limit" if state["bound"] is None else limit_text(key, state["bound"])
     if state["observed"] is not None:
-        text += f", {state['observed']:.6g} used"
+        text += f", {rate(key, state['observed'], state['bound'])} used"
     if state["wait_ms"]:
         would = "would be throttled" if state["shadow"] else "throttled"
         text += f", {would} for {state['wait_ms'] / 1000:.1f} s at this rate"
@@ -237,7 +269,7 @@ def _callback_text(callback: Mapping[str, Any]) -> str:
 
 
 @quotas.command()
-@_pass_console
+@pass_console
 def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
     from broker.common import strict_yaml
@@ -252,7 +284,7 @@ _PRUNE = click.option("--prune", is_flag=True, help="Remove the limits of entiti
 @quotas.command()
 @_FILE
 @_PRUNE
-@_pass_console
+@pass_console
 def plan(console: Console, file: Path, prune: bool) -> None:
     """Show what `apply` would change, and for which connected clients. The exit status is 2 if there are
     changes.
@@ -266,7 +298,7 @@ def plan(console: Console, file: Path, prune: bool) -> None:
 @quotas.command()
 @_FILE
 @_PRUNE
-@_pass_console
+@pass_console
 def apply(console: Console, file: Path, prune: bool) -> None:
     """Give each entity in FILE exactly its limits from FILE."""
     _print_changes(_import(console, file, prune=prune, validate_only=False))
@@ -276,16 +308,30 @@ def _import(console: Console, file: Path, *, prune: bool, validate_only: bool) -
     from broker.common import strict_yaml
 
     try:
-        document = strict_yaml.read_file(file).json()
+        document = _document(strict_yaml.read_file(file))
     except strict_yaml.BadFileError as error:
         raise click.ClickException(str(error)) from error
-    if not isinstance(document, dict) or "quotas" not in document:
+    if "quotas" not in document:
         raise click.ClickException(f"{file} has no list `quotas`")
     query = {"prune": prune, "validate_only": validate_only}
     try:
         return console.request("POST", f"{QUOTAS}:import", query, document)
     except RefusedError as error:
         raise click.ClickException(_refused_import(file, error)) from error
+
+
+def _document(root: "YamlValue") -> dict[str, Any]:
+    """Return the file as the REST API expects it, which has numbers only. Raises BadFileError."""
+    document = root.json()
+    if not isinstance(document, dict):
+        return {}
+    if isinstance(document.get("quotas"), list):
+        for place, entry in zip(root.fields().by_name["quotas"].items(), document["quotas"], strict=True):
+            try:
+                read_limits(entry)
+            except QuantityError as error:
+                place.refuse(f"{error.key}: {error}")
+    return document
 
 
 def _refused_import(file: Path, error: RefusedError) -> str:
@@ -303,7 +349,10 @@ def _print_changes(response: Mapping[str, Any]) -> None:
     for change in response["shadow_changes"]:
         click.echo(f"{entity_text(change['entity'])}  {'shadow' if change['shadow'] else 'enforced'}")
     for change in response["changes"]:
-        old, new = (None if change[side] is None else number(change[side]) for side in ("old", "new"))
+        old, new = (
+            None if change[side] is None else limit_text(change["key"], change[side])
+            for side in ("old", "new")
+        )
         text = f"+ {new}" if old is None else f"- {old}" if new is None else f"{old} -> {new}"
         click.echo(f"{entity_text(change['entity'])}  {change['key']}  {text}")
 
@@ -314,28 +363,28 @@ def print_reach(reaches: Sequence[Mapping[str, Any]]) -> None:
         for move in reach["moves"]:
             count = move["clients"]
             clients = f"{count} connected {'client' if count == 1 else 'clients'}"
-            click.echo(f"{reach['key']}: {clients} from {_rule(move['from'])} to {_rule(move['to'])}")
+            old, new = (_rule(reach["key"], move[side]) for side in ("from", "to"))
+            click.echo(f"{reach['key']}: {clients} from {old} to {new}")
         if reach["first_wait_ms"]:
             click.echo(f"{reach['key']}: throttled for up to {reach['first_wait_ms'] / 1000:.0f} s at first")
         for rule in reach["emptied"]:
-            click.echo(f"{reach['key']}: {_rule(rule)} is left without connected clients")
+            click.echo(f"{reach['key']}: {_rule(reach['key'], rule)} is left without connected clients")
         if reach["unlisted"]:
             every = reach["counted"] + reach["unlisted"]
             click.echo(f"{reach['key']}: counts the first {reach['counted']} of {every} connected clients")
 
 
-def _rule(rule: Mapping[str, Any]) -> str:
+def _rule(key: str, rule: Mapping[str, Any]) -> str:
     if rule["entity"] is None:
         return "no limit"
-    return f"{entity_text(rule['entity'])} ({number(rule['bound'])})"
+    return f"{entity_text(rule['entity'])} ({limit_text(key, rule['bound'])})"
 
 
-def number(value: float) -> str:
-    """Return a whole number without a decimal point."""
-    return str(int(value)) if float(value).is_integer() else str(value)
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def limit_text(key: str, value: float) -> str:
+    """Return a limit as it can be typed: 1 MB/s, 12.5 %, 1 000/s."""
+    quantity = LIMITS.get(key)
+    whole = int(value) if float(value).is_integer() else None
+    if quantity is Quantity.BYTE_RATE and whole is not None:
+        return f"{write_bytes(whole)}/s"
+    number = str(value) if whole is None else group(whole)
+    return f"{number} %" if quantity is Quantity.PERCENT else f"{number}/s"

@@ -50,18 +50,18 @@ def test_from_the_first_limit_to_the_last(broker: BrokerProcess, tmp_path: Path)
     assert weir(broker, "set", "--ip-default", "connection_creation_rate=5") == (0, "default ip: done\n")
     _, listed = weir(broker, "list")
     assert [line.split() for line in listed.splitlines()[1:]] == [
-        ["user", "alice", "producer_byte_rate", "1000000", "-", "0"],
-        ["default", "ip", "connection_creation_rate", "5", "-", "0"],
+        ["user", "alice", "producer_byte_rate", "1", "MB/s", "-", "0"],
+        ["default", "ip", "connection_creation_rate", "5/s", "-", "0"],
     ]
-    assert "->  user alice: 1000000" in weir(broker, "resolve", "--user", "alice")[1].replace("-> ", "->  ")
+    assert "->  user alice: 1 MB/s" in weir(broker, "resolve", "--user", "alice")[1].replace("-> ", "->  ")
     file = tmp_path / "quotas.yaml"
     file.write_text(FILE)
     planned = (
-        "user alice  producer_byte_rate  1000000 -> 2000000\n"
-        "user alice  request_percentage  + 12.5\n"
-        "user bob, default client-id  consumer_byte_rate  + 500\n"
+        "user alice  producer_byte_rate  1 MB/s -> 2 MB/s\n"
+        "user alice  request_percentage  + 12.5 %\n"
+        "user bob, default client-id  consumer_byte_rate  + 500 B/s\n"
     )
-    pruned = "default ip  connection_creation_rate  - 5\n"
+    pruned = "default ip  connection_creation_rate  - 5/s\n"
     assert weir(broker, "plan", str(file)) == (2, planned)
     assert weir(broker, "plan", "--prune", str(file)) == (2, planned + pruned)
     assert weir(broker, "apply", str(file)) == (0, planned)
@@ -76,11 +76,41 @@ def test_from_the_first_limit_to_the_last(broker: BrokerProcess, tmp_path: Path)
     assert broker.ask("GET", "/api/v1/client-quotas")["of"] == 1
 
 
+def test_limits_are_typed_with_units(broker: BrokerProcess, tmp_path: Path) -> None:
+    limits = ["producer_byte_rate=10MB", "consumer_byte_rate=1.5 MiB/s", "request_percentage=12.5 %"]
+    assert invoke_weir(broker, "set", "--user", "una", *limits) == (0, "user una: done\n")
+    (row,) = broker.ask("GET", "/api/v1/client-quotas?user=una")["items"]
+    assert {key: limit["value"] for key, limit in row["limits"].items()} == {
+        "producer_byte_rate": 10_000_000,
+        "consumer_byte_rate": 1_572_864,
+        "request_percentage": 12.5,
+    }
+    file = tmp_path / "quotas.yaml"
+    file.write_text(
+        "quotas: [{entity: {user: una}, limits: {producer_byte_rate: 10 MB, consumer_byte_rate: 1536 KiB/s, "
+        "request_percentage: 12.5%}}]"
+    )
+    assert invoke_weir(broker, "plan", str(file)) == (0, "Nothing to change.\n")
+    assert invoke_weir(broker, "remove", "--user", "una", *row["limits"])[0] == 0
+
+
 def test_limits_are_tried_in_shadow_and_enforced_later(broker: BrokerProcess, tmp_path: Path) -> None:
     zoe = ["--user", "zoe"]
     assert invoke_weir(broker, "set", *zoe, "--shadow", "producer_byte_rate=7") == (0, "user zoe: done\n")
     row = next(line for line in invoke_weir(broker, "list")[1].splitlines() if "zoe" in line)
-    assert row.split() == ["user", "zoe", "producer_byte_rate", "7", "-", "0", "0", "times,", "0.0", "s"]
+    assert row.split() == [
+        "user",
+        "zoe",
+        "producer_byte_rate",
+        "7",
+        "B/s",
+        "-",
+        "0",
+        "0",
+        "times,",
+        "0.0",
+        "s",
+    ]
     _, exported = invoke_weir(broker, "export")
     assert "shadow: true" in exported
     file = tmp_path / "quotas.yaml"
@@ -105,9 +135,9 @@ def test_a_resolved_edit_is_reported_and_not_made(broker: BrokerProcess) -> None
     status, output = weir(broker, *command, *edits)
     lines = [line.strip() for line in output.splitlines()]
     assert status == 0
-    assert "producer_byte_rate: 500" in lines
-    assert "then: 300 by user ian, default client-id" in lines
-    assert "then: 2 by ip 10.0.0.7" in lines
+    assert "producer_byte_rate: 500 B/s" in lines
+    assert "then: 300 B/s by user ian, default client-id" in lines
+    assert "then: 2/s by ip 10.0.0.7" in lines
     assert "then: no limit" in lines
     assert "then" not in weir(broker, *command)[1]
     _, gone = weir(broker, *command, "--if", "user:producer_byte_rate=")
@@ -122,23 +152,29 @@ def test_a_resolved_edit_is_reported_and_not_made(broker: BrokerProcess) -> None
         (["resolve", "--if", "user=eve"], "expected ENTITY:LIMITS"),
         (["resolve", "--if", "user=eve,user=bob:producer_byte_rate=1"], "user is given twice"),
         (["resolve", "--if", "colour=eve:producer_byte_rate=1"], "unknown"),
-        (["resolve", "--if", "user=eve:producer_byte_rate=many"], "expected KEY=VALUE with a number"),
-        (["resolve", "--if", "user=eve:producer_byte_rate=1.5"], "fractional"),
-        (["set", "--user", "eve", "producer_byte_rate=1.5"], "fractional"),
+        (["resolve", "--if", "user=eve:producer_byte_rate=many"], "many: enter a number with a unit"),
+        (["resolve", "--if", "user=eve:producer_byte_rate=1.5"], "1.5: enter a whole number"),
+        (["set", "--user", "eve", "producer_byte_rate=1.5"], "1.5: enter a whole number"),
         (["set", "--user", "eve", "nonsense=1"], "Invalid configuration key nonsense"),
-        (["set", "--user", "eve", "producer_byte_rate=many"], "expected KEY=VALUE with a number"),
+        (["set", "--user", "eve", "producer_byte_rate=many"], "many: enter a number with a unit"),
         (["set", "producer_byte_rate=1"], "no entity:"),
         (["set", "--user", "eve"], "no limit:"),
         (["set", "--user", "eve", "--shadow"], "user eve has no limit to put in shadow mode"),
         (["set", "--ip", "10.0.0.7", "--shadow", "connection_creation_rate=1"], "Shadow mode does not apply"),
         (["set", "--user", "eve", "--user-default", "producer_byte_rate=1"], "exclude each other"),
-        (["set", "--user", "eve", "producer_byte_rate=nan"], "expected KEY=VALUE with a number"),
-        (["set", "--user", "eve", "producer_byte_rate=1_000"], "expected KEY=VALUE with a number"),
-        (["set", "--user", "eve", "producer_byte_rate=\u0661"], "expected KEY=VALUE with a number"),
-        (["set", "--user", "eve", "=1"], "expected KEY=VALUE with a number"),
+        (["set", "--user", "eve", "producer_byte_rate=nan"], "nan: enter a number with a unit"),
+        (
+            ["set", "--user", "eve", "producer_byte_rate=10,000"],
+            "10,000 may mean 10000 or 10; write 10000 or 10",
+        ),
+        (["set", "--user", "eve", "producer_byte_rate"], "expected KEY=VALUE"),
+        (["set", "--user", "eve", "producer_byte_rate="], "enter a number with a unit"),
+        (["set", "--user", "eve", "producer_byte_rate=0"], "enter a value greater than 0"),
+        (["set", "--user", "eve", "producer_byte_rate=\u0661"], "enter a number with a unit"),
+        (["set", "--user", "eve", "=1"], "expected KEY=VALUE"),
         (
             ["set", "--user", "eve", "request_percentage=1", "producer_byte_rate=-1"],
-            "user eve: producer_byte_rate must be greater than 0",
+            "producer_byte_rate=-1: enter a number without a sign",
         ),
         (
             ["set", "--user", "eve\x1b[2J", "producer_byte_rate=1"],
@@ -176,7 +212,11 @@ def test_invalid_input_is_reported_and_changes_nothing(
         ),
         (
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: .nan}}]",
-            "/quotas/0/limits/producer_byte_rate: must be a number",
+            "line 1: quotas[0]: producer_byte_rate: enter a number with a unit",
+        ),
+        (
+            "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: '1,5 MB'}}]",
+            "producer_byte_rate: 1,5 may mean 15 or 1.5; write 15 or 1.5",
         ),
         (
             "quotas: [{entity: {user: eve, user: eve}, limits: {}}]",
@@ -222,6 +262,36 @@ def test_a_port_of_kafka_is_no_console(broker: BrokerProcess) -> None:
 def test_help_needs_no_token(broker: BrokerProcess, command: tuple[str, ...]) -> None:
     status, output = invoke_weir(broker, *command, "--help", token="")
     assert status == 0 and output.startswith(" ".join(("Usage: quotas", *command)))
+
+
+def test_removing_what_is_not_there_fails(broker: BrokerProcess) -> None:
+    key = "producer_byte_rate"
+    assert invoke_weir(broker, "set", "--user", "rae", f"{key}=1kB")[0] == 0
+    for entity, name in (
+        (["--user", "rae", "--client-id", "app"], "user rae, client-id app"),
+        (["--user-default"], "default user"),
+        (["--ip", "10.9.9.9"], "ip 10.9.9.9"),
+    ):
+        refused = (1, f"Error: {name} has no {key}; nothing was removed\n")
+        assert invoke_weir(broker, "remove", *entity, key) == refused
+    both = invoke_weir(broker, "remove", "--user", "rae", key, "consumer_byte_rate")
+    assert both == (1, "Error: user rae has no consumer_byte_rate; nothing was removed\n")
+    assert invoke_weir(broker, "remove", "--user", "rae", key) == (0, "user rae: done\n")
+    assert invoke_weir(broker, "remove", "--user", "rae", key)[0] == 1
+
+
+def test_the_list_fits_the_terminal_and_is_whole_elsewhere(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "n" * 240
+    assert invoke_weir(broker, "set", "--user", name, "producer_byte_rate=1kB")[0] == 0
+    monkeypatch.setenv("COLUMNS", "80")
+    _, listed = invoke_weir(broker, "list", "--search", "NNN")
+    assert max(map(len, listed.splitlines())) == 80 and "nnn…" in listed
+    assert f"user {name}," in invoke_weir(broker, "list", "--output", "csv")[1]
+    assert name in invoke_weir(broker, "list", "--output", "json")[1]
+    assert invoke_weir(broker, "list", "--search", "nobody") == (0, "No rule has this name.\n")
+    assert invoke_weir(broker, "remove", "--user", name, "producer_byte_rate")[0] == 0
 
 
 def test_without_the_right_token_nothing_is_reported(broker: BrokerProcess) -> None:

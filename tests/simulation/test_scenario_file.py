@@ -136,11 +136,11 @@ def test_quotas_may_lie_in_a_file_beside_it(tmp_path):
         ("clients: []\nquotas: [{entity: {user: a}, limits: {rate: 1}}]", "Invalid configuration key rate"),
         (
             "clients: []\nquotas: [{entity: {user: a}, limits: {producer_byte_rate: x}}]",
-            "x: expected a number",
+            "x: enter a number with a unit",
         ),
         (
             "clients: []\nquotas: [{entity: {user: a}, limits: {producer_byte_rate: nan}}]",
-            "must be a finite number",
+            "nan: enter a number with a unit",
         ),
         (
             "clients: []\nquotas:\n- {entity: {user: a}, limits: {}}\n- {entity: {user: a}, limits: {}}",

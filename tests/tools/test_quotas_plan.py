@@ -17,10 +17,10 @@ def test_every_move_is_a_line_with_its_first_throttle_and_what_is_left(
     reach = {"key": KEY, "moves": moves, "emptied": [APP], "first_wait_ms": 66_667, "counted": 3}
     print_reach([reach | {"unlisted": 4}])
     assert capsys.readouterr().out.splitlines() == [
-        f"{KEY}: 2 connected clients from no limit to default user (3000000)",
-        f"{KEY}: 1 connected client from client-id app (1000000) to default user (3000000)",
+        f"{KEY}: 2 connected clients from no limit to default user (3 MB/s)",
+        f"{KEY}: 1 connected client from client-id app (1 MB/s) to default user (3 MB/s)",
         f"{KEY}: throttled for up to 67 s at first",
-        f"{KEY}: client-id app (1000000) is left without connected clients",
+        f"{KEY}: client-id app (1 MB/s) is left without connected clients",
         f"{KEY}: counts the first 3 of 7 connected clients",
     ]
 

@@ -132,7 +132,10 @@ def _read_fields(
             try:
                 if len(found[name]) == kind.max_items:
                     kind.check_length(kind.max_items + 1, f"/{name}")
-                found[name].append(kind.items.check(_value(item), f"/{name}/{len(found[name])}"))
+                value, where = _value(item), f"/{name}/{len(found[name])}"
+                if kind.typed is not None:
+                    value = kind.typed(value, where)
+                found[name].append(kind.items.check(value, where))
             except Invalid as error:
                 raise _invalid(error, _line(item)) from None
             lines[name].append(_line(item))

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from broker.common.errors import ErrorCode
+from broker.common.quantities import QuantityError, read_limits
 from broker.common.slices import Steps
 from broker.controller.commands import (
     AlterClientQuotas,
@@ -41,7 +42,7 @@ from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, refused_import
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import etag, expected_version
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import COUNT, Flag, Listing, Record
+from webui.schema import COUNT, Flag, Invalid, Listing, Record
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices, sliced, sort_in_slices
 
@@ -179,9 +180,17 @@ def _version(row: QuotaRow | None) -> int:
     return 0 if row is None else row.version
 
 
+def _typed(entry: Any, where: str) -> Any:
+    """Return an entry of a YAML file with numbers in place of texts such as 10 MB. Raises Invalid."""
+    try:
+        return read_limits(entry)
+    except QuantityError as error:
+        raise Invalid(f"{where}/limits/{error.key}", str(error)) from error
+
+
 MAX_ENTITIES: Final = 10_000
 _ENTRY: Final = Record({"entity": ENTITY, **WANTED.fields}, optional=WANTED.optional)
-ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES)
+ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES, typed=_typed)
 FILE: Final = Record({"quotas": ENTRIES}, title="QuotaFile")
 _CHANGES: Final = Listing(schema_of(Difference), max_items=10 * MAX_ENTITIES)
 _SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), max_items=MAX_ENTITIES)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
+from broker.common.quantities import group
 from broker.tools.escaping import escape
 from broker.tools.top.snapshot import Overview, Snapshot
 from broker.tools.top.tables import GAP, TABLES, THROTTLED, Column, digits, fit, share, size
@@ -192,8 +193,8 @@ def _rates(snapshot: Snapshot) -> Text:
         prefix,
         f"In {size(rates.bytes_in or 0)}/s   Out {size(rates.bytes_out or 0)}/s   ",
         f"Requests {digits(rates.requests or 0)}/s   ",
-        f"Connections {connections:,}   ",
-        (f"Throttled {throttled:,}", "watch" if throttled else ""),
+        f"Connections {group(connections)}   ",
+        (f"Throttled {group(throttled)}", "watch" if throttled else ""),
     )
 
 
@@ -264,7 +265,7 @@ def _table(
     table = TABLES[index]
     fitted = fit(table.columns, width)
     behind = snapshot.throttled.total if table is THROTTLED and not view.filter else total
-    count = f" ({len(rows):,} of {behind:,})" if len(rows) < behind else ""
+    count = f" ({group(len(rows))} of {group(behind)})" if len(rows) < behind else ""
     mark = " ^" if view.ascending(index) else " v"
     sorted_by = view.sorted_by(index)
     titles = [column.title + (mark if column is sorted_by else "") for column, _ in fitted]

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
+from broker.common.quantities import group
 from broker.tools.top.snapshot import ClientRow, LimitRow, Snapshot, ThrottledChannel
 
 GAP: Final = 2
@@ -93,10 +94,10 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def digits(value: float) -> str:
-    """Format a number: 1.05, 31.5, 312, 12,345."""
+    """Format a number: 1.05, 31.5, 312, 12 345."""
     size = abs(value)
     if size >= 999.5 or value == int(value):
-        return f"{round(value):,}"
+        return group(round(value))
     text = f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -127,7 +128,10 @@ def share(fraction: float | None) -> str:
 
 
 def milliseconds(value: float) -> str:
-    return f"{max(0, round(value)):,} ms"
+    """Format a time: 340 ms, 9 900 ms, 104 s."""
+    if value < 9_999.5:
+        return f"{group(max(0, round(value)))} ms"
+    return f"{group(round(value / 1_000))} s"
 
 
 def bar(fraction: float) -> str:
@@ -175,7 +179,7 @@ THROTTLED: Final = Table(
         ),
         _number("DELAY", lambda row: milliseconds(row.throttle_ms), 9, 8, lambda row: row.throttle_ms),
         _number("LEFT", lambda row: milliseconds(row.remaining_ms), 9, 3, lambda row: row.remaining_ms),
-        _number("TIMES", lambda row: f"{row.times:,}", 7, 10, lambda row: row.times),
+        _number("TIMES", lambda row: group(row.times), 7, 10, lambda row: row.times),
         Column[ThrottledChannel]("OBEYS", lambda row: OBEYS[row.obeys], 5, 6),
     ),
 )
@@ -191,7 +195,7 @@ RULES: Final = Table(
         _number("USED / LIMIT", lambda row: _usage(row.key, row.limit.observed, row.limit.value), 21, 3),
         Column[LimitRow]("", lambda row: bar(row.used), BAR + 2, 5),
         _number("USED", lambda row: share(row.used), 6, 2, lambda row: row.used),
-        _number("MUTED", lambda row: f"{row.limit.throttled:,}", 6, 6, lambda row: row.limit.throttled),
+        _number("MUTED", lambda row: group(row.limit.throttled), 6, 6, lambda row: row.limit.throttled),
         Column[LimitRow]("MODE", lambda row: "shadow" if row.shadow else "", 6, 7),
     ),
 )
@@ -208,7 +212,7 @@ CLIENTS: Final = Table(
         _number("OUT", lambda row: f"{size(row.bytes_out_per_s)}/s", 9, 3, lambda row: row.bytes_out_per_s),
         _number("REQ/S", lambda row: digits(row.requests_per_s), 7, 4, lambda row: row.requests_per_s),
         _number("TIME", lambda row: f"{digits(row.request_share)} %", 7, 7, lambda row: row.request_share),
-        _number("CONNS", lambda row: f"{row.connections:,}", 7, 5, lambda row: row.connections),
+        _number("CONNS", lambda row: group(row.connections), 7, 5, lambda row: row.connections),
         Column[ClientRow]("LIMITED BY", lambda row: ", ".join(row.limited_by) or MISSING, 18, 8, 1),
     ),
     {

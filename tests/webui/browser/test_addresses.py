@@ -116,11 +116,16 @@ def test_the_default_is_chosen_and_not_typed(addresses: Any, expect: Any, broker
 def test_a_rate_that_makes_no_sense_stands_beside_its_field(addresses: Any, expect: Any) -> None:
     addresses.get_by_label("Edit the limit of 10.0.0.7").click()
     field = addresses.get_by_label("New connections per second")
-    for typed in ("0", "-1", "1.5", "many"):
+    for typed in ("0", "-1", "1.5", "1,000", "many"):
         field.fill(typed)
         expect(field).to_have_attribute("aria-invalid", "true")
         expect(addresses.get_by_role("button", name="Save limit")).to_be_disabled()
     expect(field).to_have_value("many")
+    field.fill("1,000")
+    note = addresses.locator(".editor .note").first
+    expect(note).to_have_text("1,000 may mean 1000 or 1; write 1000 or 1.")
+    field.fill("1 000/s")
+    expect(note).to_contain_text("1\u202f000 per second")
     addresses.keyboard.press("Escape")
     addresses.get_by_role("button", name="Discard").click()
     expect(addresses.get_by_label("Edit the limit of 10.0.0.7")).to_be_focused()

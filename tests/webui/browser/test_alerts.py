@@ -60,7 +60,8 @@ def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any,
         ("Threshold", "-1", "Enter a number"),
         ("Threshold", "many", "Enter a number"),
         ("Threshold", "1e999", "Enter a number"),
-        ("Resolved at", "x", "Enter a number, or nothing"),
+        ("Threshold", "10,000", "10,000 may mean 10000 or 10"),
+        ("Resolved at", "x", "Enter a number, such as 5."),
         ("For at least", "soon", "Enter a duration"),
     ):
         field = alerts.get_by_label(label, exact=True)

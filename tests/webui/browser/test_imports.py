@@ -96,7 +96,11 @@ def test_what_the_file_does_not_list_goes_only_if_it_is_to(
             "must be a whole number",
         ),
         ("quotas:\n- entity: {user: carol}\n  limits: {producer_byte_rate: -1}\n", 2, "greater than 0"),
-        ("quotas:\n- entity: {user: carol}\n  limits: {producer_byte_rate: ten}\n", 2, "must be a number"),
+        (
+            "quotas:\n- entity: {user: carol}\n  limits: {producer_byte_rate: ten}\n",
+            2,
+            "enter a number with a unit",
+        ),
         ("quotas:\n- entity: {user: c}\n  limits: {producer_byte_rate: 1}\n  limit: 1\n", 2, "unknown field"),
         (
             '{"quotas": [\n{"entity": {"user": "c"},\n "limits": {"producer_byte_rate": 1}},\n]}',

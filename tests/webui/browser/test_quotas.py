@@ -176,7 +176,7 @@ def test_a_mistake_stands_beside_its_field_and_keeps_what_was_typed(
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Fetch").fill("ten")
     note = quotas.locator(".editor .note").nth(1)
-    expect(note).to_have_text("Enter a number with a unit, such as 20 MB.")
+    expect(note).to_have_text("Enter a number with a unit, such as 10 MB.")
     expect(field(quotas, "Fetch")).to_have_attribute("aria-invalid", "true")
     expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
     field(quotas, "Fetch").fill("0")

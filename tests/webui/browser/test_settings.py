@@ -110,6 +110,22 @@ def test_a_setting_is_changed_after_a_preview_and_restored(
     assert THREADS not in stocked.configs
 
 
+def test_a_duration_is_typed_with_its_unit(settings: Any, expect: Any, stocked: FakeBroker) -> None:
+    settings.get_by_role("button", name="log.retention.ms").click()
+    field = settings.get_by_label("New value")
+    note = settings.locator("tr.panel .note").first
+    field.fill("10,000")
+    expect(note).to_have_text("10,000 may mean 10000 or 10; write 10000 or 10.")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(settings.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+    field.fill("1.5 h")
+    expect(note).to_have_text("5\u202f400\u202f000 ms; 1.5 h")
+    expect(settings.locator(".copyable pre")).to_contain_text("--add-config 'log.retention.ms=5400000'")
+    settings.get_by_role("button", name="Save", exact=True).click()
+    expect(row(settings, "log.retention.ms")).to_contain_text("5400000")
+    assert stocked.configs["log.retention.ms"] == "5400000"
+
+
 def test_a_value_that_is_not_allowed_is_reported_and_kept(
     settings: Any, expect: Any, stocked: FakeBroker
 ) -> None:

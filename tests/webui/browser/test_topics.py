@@ -38,8 +38,17 @@ def test_a_topic_is_created_after_a_preview(topics: Any, expect: Any, world: Log
     topics.locator("body").press("n")
     topics.get_by_label("Name", exact=True).fill("clicks")
     topics.get_by_label("Partitions", exact=True).fill("3")
-    topics.get_by_label("Configuration").fill("retention.ms=soon")
-    expect(alert(topics)).to_contain_text("Invalid value soon for configuration retention.ms")
+    for typed, words in (
+        ("retention.ms=soon", "retention.ms: enter a duration, such as 5 min."),
+        ("retention.ms=10,000", "10,000 may mean 10000 or 10; write 10000 or 10."),
+    ):
+        topics.get_by_label("Configuration").fill(typed)
+        expect(alert(topics)).to_contain_text(words)
+        expect(topics.get_by_role("button", name="Create topic")).to_be_disabled()
+    topics.get_by_label("Configuration").fill("nonsense=1")
+    expect(alert(topics)).to_contain_text("nonsense")
+    topics.get_by_label("Configuration").fill("retention.ms=7d")
+    expect(topics.locator(".copyable pre")).to_contain_text("--config retention.ms=604800000")
     topics.get_by_label("Configuration").fill("retention.ms=7")
     expect(topics.locator(".reach")).to_contain_text("3 partitions, 1 setting of its own.")
     expect(topics.locator(".copyable pre")).to_contain_text(
@@ -90,8 +99,10 @@ def test_settings_are_set_and_removed(topics: Any, expect: Any, world: LogWorld)
     topics.get_by_label("Set segment.bytes").click()
     value = topics.get_by_label("Value of segment.bytes")
     value.fill("many")
-    expect(alert(topics)).to_contain_text("Invalid value many")
-    value.fill("1048576")
+    expect(alert(topics)).to_have_text("segment.bytes: enter a number with a unit, such as 10 MB.")
+    value.fill("1")
+    expect(alert(topics)).to_contain_text("Invalid value 1")
+    value.fill("1 MiB")
     expect(topics.locator(".copyable pre")).to_contain_text(
         "--add-config segment.bytes=1048576 --delete-config retention.ms"
     )

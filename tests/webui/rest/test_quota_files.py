@@ -178,6 +178,27 @@ async def test_only_what_was_previewed_is_imported(http: Browserless, stocked: F
     assert (answer.status_code, limits_of(stocked)[ALICE]) == (200, {PRODUCE: 200})
 
 
+async def test_a_yaml_file_has_units_and_json_has_numbers(http: Browserless, stocked: FakeBroker) -> None:
+    path = f"{QUOTAS}:import?prune=true"
+    limits = b"{producer_byte_rate: 1.5 MiB/s, request_percentage: 12.5%}"
+    text = b"quotas:\n- entity: {user: bob}\n  limits: " + limits
+    answer = await http.ask("POST", path, body=text, Content_Type="application/yaml")
+    assert answer.status_code == 200
+    assert limits_of(stocked) == {BOB: {PRODUCE: 1_572_864, PERCENT: 12.5}}
+
+    text = b"quotas:\n- entity: {user: bob}\n  limits:\n    producer_byte_rate: '10,000'\n"
+    answer = await http.ask("POST", path, body=text, Content_Type="application/yaml")
+    problem = REFUSED_IMPORT.check(await answer.get_json())
+    assert (answer.status_code, problem["line"]) == (400, 2)
+    assert problem["where"] == "/quotas/0/limits/producer_byte_rate"
+    assert "10,000 may mean 10000 or 10; write 10000 or 10" in problem["detail"]
+
+    body = {"quotas": [{"entity": {"user": "bob"}, "limits": {PRODUCE: "10 MB"}}]}
+    answer = await http.ask("POST", path, body=body)
+    assert answer.status_code == 400 and "must be a number" in (await answer.get_json())["detail"]
+    assert limits_of(stocked) == {BOB: {PRODUCE: 1_572_864, PERCENT: 12.5}}
+
+
 async def test_yaml_is_exported_and_imported(http: Browserless, stocked: FakeBroker) -> None:
     stocked.set((("user", "yes"),), {PRODUCE: 1.0})
     stocked.set(ANY_APP, {}, shadow=True)

@@ -3,7 +3,7 @@
 import { put, remove } from "./api.js";
 import { h, setText } from "./dom.js";
 import { Editor, undoable } from "./editor.js";
-import { count, digits, group } from "./units.js";
+import { count, digits, group, readWhole } from "./units.js";
 
 const KEY = "connection_creation_rate";
 export const DEFAULT = "<default>";
@@ -49,21 +49,19 @@ export class AddressEditor extends Editor {
     return this.which.value === "default" ? DEFAULT : this.name.value.trim();
   }
 
-  /** The rate as typed: null is no limit, undefined is invalid. */
-  value() {
-    const typed = this.rate.value.trim().replace(",", ".").replace(/\s*(\/s)?$/, "");
-    if (typed === "") return null;
-    return /^\d+$/.test(typed) && Number(typed) > 0 ? Number(typed) : undefined;
+  /** The rate as typed: {value}, with null for no limit, or {error}. */
+  read() {
+    return readWhole(this.rate.value, 1, "rate");
   }
 
   check() {
     if (!this.row) this.name.hidden = this.which.value === "default";
-    const value = this.value();
-    const bad = value === undefined;
+    const { value, error } = this.read();
+    const bad = error !== undefined;
     this.rate.setAttribute("aria-invalid", String(bad));
     this.note.dataset.kind = bad ? "bad" : "";
-    setText(this.note, bad ? "Enter a whole number of at least 1, or leave the field empty for no limit." : value === null ? "e.g. 10" : `${group(value)} per second, averaged over the quota window`);
-    setText(this.save, value === null && this.before !== null ? "Remove limit" : "Save limit");
+    setText(this.note, bad ? error : value === null ? "e.g. 10" : `${group(value)} per second, averaged over the quota window`);
+    setText(this.save, !bad && value === null && this.before !== null ? "Remove limit" : "Save limit");
     if (bad) return "";
     if (this.address() === "") return "Enter an address.";
     if (value === this.before) return this.row ? "No changes yet." : "Enter a limit.";
@@ -71,14 +69,15 @@ export class AddressEditor extends Editor {
   }
 
   edit(validate, signal) {
-    const value = (this.asked = this.value());
+    const { value } = this.read();
+    this.asked = value;
     const path = pathOf(this.address(), validate);
     return value === null ? remove(path, this.version, signal) : put(path, { [KEY]: value }, this.version, signal);
   }
 
   async preview(signal) {
     const { reach, command } = await this.edit(true, signal);
-    return [reachText(reach, this.value(), this.before !== null || this.address() === DEFAULT), command];
+    return [reachText(reach, this.read().value, this.before !== null || this.address() === DEFAULT), command];
   }
 
   async apply(signal) {

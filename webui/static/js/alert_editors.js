@@ -4,7 +4,8 @@ import { put, remove } from "./api.js";
 import { h, iconButton, setText } from "./dom.js";
 import { field, Form, undoable } from "./editor.js";
 import { inPath } from "./names.js";
-import { digits, everyText, group, readEvery } from "./units.js";
+import { readQuantity } from "./quantities.js";
+import { digits, everyText, group, readDuration, sentence } from "./units.js";
 
 const CONDITIONS = {
   throttled: { label: "A client is throttled longer than", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
@@ -90,28 +91,25 @@ export class RuleEditor extends Form {
     setText(this.matchNote, `A name of a ${named}; * and ? stand for any characters`);
   }
 
-  /** The number in a field; undefined if it is none. */
+  /** The number in a field, {value}, or {error}. */
   read(control) {
     const { unit } = CONDITIONS[this.condition.value];
-    if (unit === "ms") return readEvery(control.value) ?? undefined;
-    const text = control.value.trim().replace(/[\s\u202f_%]/g, "").replace(",", ".");
-    return /^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined;
+    return readQuantity({ ms: "duration", "%": "percent" }[unit] ?? "rate", control.value);
   }
 
   /** Undefined if a field is refused. */
   body() {
     for (const control of [this.name, this.threshold, this.clear, this.held, this.calm]) control.removeAttribute("aria-invalid");
     if (!this.row && this.name.value.trim() === "") return this.refuse(this.name, "Enter a name.");
-    const { unit, hint } = CONDITIONS[this.condition.value];
-    const threshold = this.read(this.threshold);
-    if (threshold === undefined) return this.refuse(this.threshold, `Enter ${unit === "ms" ? "a duration" : "a number"}, such as ${hint}.`);
-    const clear = this.clear.value.trim() === "" ? null : this.read(this.clear);
-    if (clear === undefined) return this.refuse(this.clear, "Enter a number, or nothing for the threshold.");
-    const durations = [this.held, this.calm].map((control) => readEvery(control.value) ?? (control.value.trim() === "" ? 0 : undefined));
-    if (durations[0] === undefined) return this.refuse(this.held, "Enter a duration, such as 5 min.");
-    if (durations[1] === undefined) return this.refuse(this.calm, "Enter a duration, such as 5 min.");
+    const { value: threshold, error } = this.read(this.threshold);
+    if (error) return this.refuse(this.threshold, sentence(error));
+    const { value: clear, error: noClear } = this.clear.value.trim() === "" ? { value: null } : this.read(this.clear);
+    if (noClear) return this.refuse(this.clear, sentence(noClear));
+    const [held, calm] = [this.held, this.calm].map((control) => readDuration(control.value));
+    if (held.error) return this.refuse(this.held, held.error);
+    if (calm.error) return this.refuse(this.calm, calm.error);
     return {
-      condition: this.condition.value, threshold, clear, for_ms: durations[0], resolve_after_ms: durations[1], match: this.match.value.trim(),
+      condition: this.condition.value, threshold, clear, for_ms: held.value ?? 0, resolve_after_ms: calm.value ?? 0, match: this.match.value.trim(),
       severity: this.severity.value, enabled: this.enabled.checked, destinations: this.targets.filter(({ box }) => box.checked).map(({ name }) => name),
     };
   }

@@ -6,8 +6,8 @@ import { h, setText } from "./dom.js";
 import { Editor, undoable } from "./editor.js";
 
 const PATH = "/api/v1/broker-configs";
-const HINTS = { bytes: "no limit", rate: "no limit", whole: "no limit", ms: "1000", names: "none" };
-const NOTES = { bytes: "e.g. 50 MB", rate: "e.g. 2000", whole: "a whole number", ms: "0 to 10 000 ms", names: "names separated by commas" };
+const HINTS = { bytes: "no limit", rate: "no limit", whole: "no limit", ms: "1 s", names: "none" };
+const NOTES = { bytes: "e.g. 50 MB", rate: "e.g. 2000", whole: "a whole number", ms: "0 to 10 s", names: "names separated by commas" };
 let serial = 0;
 
 function opOf({ key, kind }, value) {

@@ -1,9 +1,10 @@
 // The broker-wide settings: labels of each key, and how its value is parsed and formatted.
 
-import { bytes, count, digits, group, isBinary, readLimit, writeLimit } from "./units.js";
+import { bytes, count, digits, everyText, group, isBinary, readDuration, readLimit, readWhole, writeLimit } from "./units.js";
 
 const BYTES = "producer_byte_rate";
 const COUNT = "controller_mutation_rate";
+const MAX_DELAY_MS = 10_000;
 
 export const GROUPS = [
   { id: "rates", title: "All clients together", text: "A response that exceeds a limit is throttled, for the longer of this throttle and the client’s own." },
@@ -45,11 +46,9 @@ export function read(kind, typed) {
   if (kind === "rate") return readLimit(COUNT, text);
   if (kind === "names") return readNames(text);
   if (kind === "switch") return { value: text === "true" };
-  if (text === "") return { value: null };
-  const plain = text.replace(/[\s\u202f]/g, "").replace(/ms$/, "");
-  if (!/^\d+$/.test(plain)) return { error: "Enter a whole number." };
-  if (kind === "ms" && Number(plain) > 10000) return { error: "At most 10 000 ms." };
-  return { value: Number(plain) };
+  if (kind === "whole") return readWhole(typed, 0);
+  const { value, error } = readDuration(typed);
+  return value > MAX_DELAY_MS ? { error: `Enter at most ${everyText(MAX_DELAY_MS)}.` } : { value, error };
 }
 
 function readNames(text) {
@@ -61,6 +60,7 @@ function readNames(text) {
 export function write(kind, value) {
   if (value === null || value === undefined) return "";
   if (kind === "bytes") return writeLimit(BYTES, value);
+  if (kind === "ms") return everyText(value);
   return kind === "names" ? value.join(", ") : String(value);
 }
 
@@ -77,7 +77,7 @@ export function formatValue(kind, value) {
   if (value === null) return "no limit";
   if (kind === "bytes") return `${bytes(value, isBinary(value))}/s`;
   if (kind === "rate") return `${digits(value)}/s`;
-  return kind === "ms" ? `${group(value)} ms` : group(value);
+  return kind === "ms" ? everyText(value) : group(value);
 }
 
 /** The effect of a change, as far as it is known: [sentence, whether it is a warning]. */

@@ -171,11 +171,18 @@ export class Editor extends Form {
     super.close();
   }
 
+  /** For `check()`: what is wrong with the input, which is shown as an error. */
+  wrong(text) {
+    this.error = text;
+    return "";
+  }
+
   changed() {
+    this.error = "";
     this.why = this.check();
     this.save.disabled = this.why !== null;
     this.buttons.hidden = false;
-    replace(this.trouble);
+    setText(this.trouble, this.error);
     this.request?.abort();
     if (this.why !== null) return this.effect.hint(this.why);
     this.effect.wait();

@@ -4,7 +4,8 @@ import { patch } from "./api.js";
 import { Consequences } from "./editor.js";
 import { h, needs, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
-import { bytes, duration, isBinary, settingText } from "./units.js";
+import { readConfig } from "./quantities.js";
+import { bytes, everyText, group, isBinary, sentence, settingText } from "./units.js";
 import { escape, guard } from "./unsaved.js";
 
 const PATH = "/api/v1/broker-configs";
@@ -89,11 +90,17 @@ export class SettingPanel {
   changed() {
     if (!this.effect) return;
     const { row } = this;
-    const text = this.input.value;
-    setText(this.note, human(row, text));
+    const { value: text, error } = this.typed();
+    setText(this.note, error ? sentence(error) : human(row, text));
+    this.note.dataset.kind = error ? "bad" : "";
     replace(this.trouble);
-    this.input.removeAttribute("aria-invalid");
+    if (error) this.input.setAttribute("aria-invalid", "true");
+    else this.input.removeAttribute("aria-invalid");
     this.request?.abort();
+    if (error) {
+      this.save.disabled = true;
+      return void this.effect.hint("");
+    }
     const same = text === (row.sensitive ? "" : this.before);
     this.save.disabled = same;
     if (same) return void this.effect.hint("No changes yet.");
@@ -101,11 +108,16 @@ export class SettingPanel {
     this.previewSoon();
   }
 
+  /** The value to send, {value}, or {error}: a size or a duration may have a unit. */
+  typed() {
+    return this.row.sensitive || this.row.choices.length ? { value: this.input.value } : readConfig(this.row.name, this.input.value);
+  }
+
   async preview() {
     if (this.closed || this.save.disabled) return;
     this.request?.abort();
     this.request = new AbortController();
-    const op = { key: this.row.name, value: this.input.value };
+    const op = { key: this.row.name, value: this.typed().value };
     const level = this.level.value;
     try {
       const { command } = await patch(`${PATH}?validate_only=true`, { level, ops: [op] }, this.request.signal);
@@ -118,7 +130,7 @@ export class SettingPanel {
   submit(event) {
     event.preventDefault();
     if (!this.save || this.save.disabled || this.save.getAttribute("aria-disabled")) return;
-    this.send({ key: this.row.name, value: this.input.value });
+    this.send({ key: this.row.name, value: this.typed().value });
   }
 
   async send(op) {
@@ -175,8 +187,8 @@ function human(row, text) {
   const value = Number(text);
   if (text !== "" && settingText(row, text) !== text) return `${text} is no limit`;
   if (!/^\d+$/.test(text.trim()) || value < 1000) return unit;
-  if (unit === "bytes") return `${unit}; ${bytes(value, isBinary(value))}`;
-  if (unit === "ms") return `${unit}; ${duration(value)}`;
+  if (unit === "bytes") return `${group(value)} ${unit}; ${bytes(value, isBinary(value))}`;
+  if (unit === "ms") return `${group(value)} ${unit}; ${everyText(value)}`;
   return unit;
 }
 

@@ -4,7 +4,7 @@ import { put, remove } from "./api.js";
 import { h, setText } from "./dom.js";
 import { Editor, field, undoable } from "./editor.js";
 import { inPath } from "./names.js";
-import { everyText, group, readEvery } from "./units.js";
+import { everyText, group, readDuration } from "./units.js";
 
 const DEFAULT_MS = 300_000;
 const KEYS = ["client_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port", "client_instance_id"];
@@ -47,16 +47,16 @@ export class SubscriptionEditor extends Editor {
   }
 
   body() {
-    const every = readEvery(this.every.value);
+    const { value: every } = readDuration(this.every.value);
     return { metrics: itemsOf(this.metrics), match: itemsOf(this.match), ...(every !== null && { "interval.ms": every }) };
   }
 
   check() {
-    const every = readEvery(this.every.value);
-    const bad = every === undefined || (every !== null && (every < 100 || every > 3_600_000));
+    const { value: every, error } = readDuration(this.every.value);
+    const bad = error !== undefined || (every !== null && (every < 100 || every > 3_600_000));
     this.every.setAttribute("aria-invalid", String(bad));
     this.everyNote.dataset.kind = bad ? "bad" : "";
-    setText(this.everyNote, bad ? "Enter an interval from 100 ms to 1 h, such as 30 s." : every === null ? `default ${everyText(DEFAULT_MS)}` : `${group(every)} ms`);
+    setText(this.everyNote, bad ? (error?.includes("may mean") ? error : "Enter an interval from 100 ms to 1 h, such as 30 s.") : every === null ? `default ${everyText(DEFAULT_MS)}` : `${group(every)} ms`);
     if (this.removing) return null;
     if (this.named === "") return "Enter a name.";
     return bad ? "" : null;

@@ -4,6 +4,7 @@ import { get, patch } from "./api.js";
 import { failed, h, iconButton, needs, replace, setText } from "./dom.js";
 import { Editor } from "./editor.js";
 import { pathOf } from "./topic_panels.js";
+import { readConfig } from "./quantities.js";
 import { count } from "./units.js";
 import { guard } from "./unsaved.js";
 
@@ -59,6 +60,10 @@ export class ConfigPanel extends Editor {
   }
 
   check() {
+    for (const [key, typed] of this.edits) {
+      const { error } = typed === null ? {} : readConfig(key, typed);
+      if (error) return this.wrong(`${key}: ${error}.`);
+    }
     return this.edits.size ? null : "";
   }
 
@@ -98,7 +103,7 @@ export class ConfigPanel extends Editor {
   }
 
   ops() {
-    return [...this.edits].map(([key, value]) => (value === null ? { key, remove: true } : { key, value }));
+    return [...this.edits].map(([key, value]) => (value === null ? { key, remove: true } : { key, ...readConfig(key, value) }));
   }
 
   async preview(signal) {

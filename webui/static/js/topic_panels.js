@@ -3,7 +3,8 @@
 import { post, put, remove } from "./api.js";
 import { h } from "./dom.js";
 import { Editor, field } from "./editor.js";
-import { count, group } from "./units.js";
+import { readConfig } from "./quantities.js";
+import { count, group, readWhole } from "./units.js";
 
 export const PATH = "/api/v1/topics";
 
@@ -19,17 +20,11 @@ export function readSettings(typed) {
     if (at < 1) return { error: `“${line.slice(0, 40)}” is no setting: enter a key, = and a value.` };
     const key = line.slice(0, at).trim();
     if (key in values) return { error: `${key} is set twice.` };
-    values[key] = line.slice(at + 1).trim();
+    const { value, error } = readConfig(key, line.slice(at + 1).trim());
+    if (error) return { error: `${key}: ${error}.` };
+    values[key] = value;
   }
   return { values };
-}
-
-/** Parses a number of partitions: {value} or {error}; empty is null. */
-export function readCount(typed) {
-  const text = typed.trim();
-  if (text === "") return { value: null };
-  if (!/^\d{1,9}$/.test(text) || Number(text) < 1) return { error: "Enter a whole number from 1 on." };
-  return { value: Number(text) };
 }
 
 export class CreatePanel extends Editor {
@@ -37,7 +32,7 @@ export class CreatePanel extends Editor {
     super({ onclose });
     this.name = h("input", { id: "new-name", type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", placeholder: "orders" });
     this.partitions = h("input", { id: "new-partitions", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "the broker’s default" });
-    this.settings = h("textarea.mono", { id: "new-settings", rows: 3, spellcheck: "false", autocapitalize: "off", placeholder: "retention.ms=86400000", "aria-describedby": "new-settings-note" });
+    this.settings = h("textarea.mono", { id: "new-settings", rows: 3, spellcheck: "false", autocapitalize: "off", placeholder: "retention.ms=7d", "aria-describedby": "new-settings-note" });
     this.build({
       title: "New topic",
       save: "Create topic",
@@ -53,14 +48,14 @@ export class CreatePanel extends Editor {
   }
 
   check() {
-    const { error: noCount } = readCount(this.partitions.value);
+    const { error: noCount } = readWhole(this.partitions.value);
     const { error: noSettings } = readSettings(this.settings.value);
     if (this.name.value === "") return "Enter a name.";
-    return noCount ?? noSettings ?? null;
+    return noCount || noSettings ? this.wrong(noCount ?? noSettings) : null;
   }
 
   body() {
-    const { value } = readCount(this.partitions.value);
+    const { value } = readWhole(this.partitions.value);
     return { name: this.name.value, ...(value && { partitions: value }), configs: readSettings(this.settings.value).values };
   }
 
@@ -93,14 +88,14 @@ export class PartitionsPanel extends Editor {
   }
 
   check() {
-    const { value, error } = readCount(this.total.value);
+    const { value, error } = readWhole(this.total.value);
     if (error || value === null) return "Enter a whole number.";
     if (value < this.row.partitions) return `There are ${group(this.row.partitions)}; their number can only increase.`;
     return value === this.row.partitions ? "" : null;
   }
 
   set(query) {
-    return put(`${pathOf(this.row.name)}/partitions${query}`, { count: Number(this.total.value) }, this.row.version);
+    return put(`${pathOf(this.row.name)}/partitions${query}`, { count: readWhole(this.total.value).value }, this.row.version);
   }
 
   async preview() {

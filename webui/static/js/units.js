@@ -1,4 +1,6 @@
-// Formats sizes, rates and times, and parses them from input.
+// Formats sizes, rates and times, and parses limits and durations from input.
+
+import { readQuantity } from "./quantities.js";
 
 const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB"];
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -83,29 +85,28 @@ export function rawRate(key, value) {
   return `${exact} ${key === "request_rate" ? "requests" : "partitions"}${per}`;
 }
 
-const FACTORS = {
-  b: 1, k: 1e3, kb: 1e3, m: 1e6, mb: 1e6, g: 1e9, gb: 1e9, t: 1e12, tb: 1e12,
-  ki: 1024, kib: 1024, mi: 1024 ** 2, mib: 1024 ** 2, gi: 1024 ** 3, gib: 1024 ** 3, ti: 1024 ** 4, tib: 1024 ** 4,
-};
+/** The quantity of a limit, by the unit in KEYS. */
+const QUANTITIES = { bytes: "byte-rate", percent: "percent", count: "rate" };
 
-/**
- * Parses a limit: "10 MB", "1.5MiB/s", "1048576", "50 %". Returns {value}, or {error} to show beside the field;
- * empty input is {value: null}, no limit.
- */
+/** A sentence of a message that says what to write. */
+export function sentence(message) {
+  return `${message[0].toUpperCase()}${message.slice(1)}.`;
+}
+
+/** Parses a limit: {value}, or {error} to show beside the field; empty input is {value: null}, no limit. */
 export function readLimit(key, typed) {
-  const text = typed.trim().replace(/[\s\u202f\u00a0_]/g, "").replace(/,/g, ".");
-  if (text === "") return { value: null };
-  const { unit } = KEYS[key];
-  const found = /^(\d+(?:\.\d+)?|\.\d+)([a-z%]*?)(?:\/s(?:ec)?|ps)?$/i.exec(text);
-  if (!found) return { error: `Enter a number${unit === "bytes" ? " with a unit" : ""}, such as ${KEYS[key].hint}.` };
-  const [, number, suffix] = found;
-  const factor = suffix === "" ? 1 : unit === "bytes" ? FACTORS[suffix.toLowerCase()] : suffix === "%" && unit === "percent" ? 1 : undefined;
-  if (factor === undefined) return { error: `Unknown unit: ${suffix}.` };
-  let value = Number(number) * factor;
-  if (unit === "bytes") value = Math.round(value);
-  if (value <= 0) return { error: "Enter a value greater than 0, or leave the field empty for no limit." };
-  if (value >= 2 ** 63) return { error: "Enter a value below 2⁶³." };
-  return { value };
+  if (typed.trim() === "") return { value: null };
+  const { value, error } = readQuantity(QUANTITIES[KEYS[key].unit], typed);
+  if (error) return { error: sentence(error) };
+  return value === 0 ? { error: "Enter a value greater than 0, or leave the field empty for no limit." } : { value };
+}
+
+/** Parses a whole number of at least `least`, or a whole `rate`; empty input is {value: null}. */
+export function readWhole(typed, least = 1, quantity = "count") {
+  if (typed.trim() === "") return { value: null };
+  const { value, error } = readQuantity(quantity, typed);
+  if (error?.includes("comma") || error?.includes("may mean")) return { error: sentence(error) };
+  return error || value < least || !Number.isInteger(value) ? { error: `Enter a whole number of at least ${least}.` } : { value };
 }
 
 /** Formats a stored limit for its input field. */
@@ -171,20 +172,22 @@ export function utcClock(ms) {
   return new Date(ms).toISOString().slice(11, 19);
 }
 
-/** 300000 is 5 min. */
+const TIMES = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1000]];
+
+/** In the largest unit in which it reads back as the same: 300000 is 5 min, 90500 is 90.5 s. */
 export function everyText(ms) {
-  if (ms < 1000) return `${ms} ms`;
-  return ms < 60_000 ? `${digits(ms / 1000)} s` : `${digits(ms / 60_000)} min`;
+  for (const [unit, factor] of TIMES) {
+    const text = `${digits(ms / factor)} ${unit}`;
+    if (ms >= factor && readQuantity("duration", text).value === ms) return text;
+  }
+  return `${group(ms)} ms`;
 }
 
-/** Parses "30 s", "5 min", "500 ms", or milliseconds alone; undefined is invalid, null is empty input. */
-export function readEvery(typed) {
-  const text = typed.trim();
-  if (text === "") return null;
-  const found = /^(\d+(?:[.,]\d+)?)\s*(ms|s|sec|m|min|h)?$/i.exec(text);
-  if (!found) return undefined;
-  const factor = { ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000 }[(found[2] ?? "ms").toLowerCase()];
-  return Math.round(Number(found[1].replace(",", ".")) * factor);
+/** Parses a duration: {value} in milliseconds, or {error}; empty input is {value: null}. */
+export function readDuration(typed) {
+  if (typed.trim() === "") return { value: null };
+  const { value, error } = readQuantity("duration", typed);
+  return error ? { error: sentence(error) } : { value };
 }
 
 /** A setting's value: from the largest whole number on, the largest of its type, it is no limit. */

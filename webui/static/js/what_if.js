@@ -4,7 +4,7 @@ import { h, needs, replace, setText } from "./dom.js";
 import { entityKey } from "./entity.js";
 import { label } from "./explain_answer.js";
 import { debounced } from "./shell.js";
-import { rawRate, readLimit } from "./units.js";
+import { rawRate, readLimit, readWhole } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
 
@@ -81,7 +81,7 @@ export class WhatIf {
 
   read() {
     const key = this.kind.value;
-    const { value, error } = key === ADDRESS_KEY ? readCount(this.value.value) : readLimit(key, this.value.value);
+    const { value, error } = key === ADDRESS_KEY ? readWhole(this.value.value, 1, "rate") : readLimit(key, this.value.value);
     this.op = error ? null : value === null ? { key, remove: true } : { key, value };
     this.value.setAttribute("aria-invalid", String(Boolean(error)));
     this.note.dataset.kind = error ? "bad" : "";
@@ -113,10 +113,4 @@ export class WhatIf {
 
 function optionText(entity) {
   return Object.entries(entity).map(([kind, name]) => `${kind === "client-id" ? "client id" : kind === "ip" ? "address" : kind} ${name === null ? "default" : name}`).join(", ");
-}
-
-function readCount(typed) {
-  const text = typed.trim();
-  if (text === "") return { value: null };
-  return /^\d+$/.test(text) && Number(text) > 0 ? { value: Number(text) } : { error: "Enter a whole number of at least 1." };
 }
