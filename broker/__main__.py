@@ -1,5 +1,6 @@
 """The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir gateway`,
-`weir console-link`, `weir quotas`, `weir top`, `weir simulate`, `weir pipeline` and `weir sign-metadata`.
+`weir console-link`, `weir quotas`, `weir topics`, `weir groups`, `weir clients`, `weir top`, `weir simulate`,
+`weir pipeline` and `weir sign-metadata`.
 """
 
 import contextlib
@@ -45,6 +46,9 @@ RELEASED_S: Final = 1_735_689_600
 
 LAZY_COMMANDS: Final = {
     "quotas": "broker.tools.quotas:quotas",
+    "topics": "broker.tools.topics:topics",
+    "groups": "broker.tools.groups:groups",
+    "clients": "broker.tools.clients:clients",
     "console-link": "broker.tools.console_link:console_link",
     "top": "broker.tools.top.command:top",
     "simulate": "broker.tools.simulate:simulate",
