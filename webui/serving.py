@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from broker.common.errors import ConfigError
+from broker.common.errors import UnbindableError
 from broker.config.sections.console import ConsoleConfig
 from webui.backend import Backend
 
@@ -40,7 +40,7 @@ async def serve_console(
     """Serve `settings.listener` until `shutdown` is set and requests in progress have finished (3 s at most),
     or until cancelled. `tls` returns the context for the next connection; without it there is no TLS.
 
-    Reports the bound address as started. Raises ConfigError if it cannot be bound.
+    Reports the bound address as started. Raises UnbindableError if it cannot be bound.
     """
     listener = settings.listener
     if listener is None:
@@ -50,8 +50,8 @@ async def serve_console(
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno == errno.EADDRINUSE:
-            reason += ": stop the other program, or use another port"
-        raise ConfigError(LISTENER, str(listener), f"an address that can be bound ({reason})") from error
+            reason += "; stop the other program, or use another port"
+        raise UnbindableError.of(LISTENER, str(listener), reason) from error
     async with AsyncExitStack() as until_served:
         for socket in sockets:
             await until_served.enter_async_context(socket)

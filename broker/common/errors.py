@@ -267,3 +267,17 @@ class ConfigError(ValueError):
 
 class ChangeRefused(ConfigError):  # noqa: N818 - an expected outcome, as ApiError is
     """A dynamic change that is refused in words of its own: `allowed` is the complete error message."""
+
+
+class UnbindableError(ChangeRefused):
+    """An address that cannot be bound; `allowed` is the complete message at a start, too."""
+
+    def __init__(
+        self, key: str, value: object, allowed: str, place: str = "", warnings: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(key, value, allowed, place, warnings)
+        self.args = (allowed,)
+
+    @classmethod
+    def of(cls, key: str, value: str, reason: str) -> "UnbindableError":
+        return cls(key, value, f"{key}={value} cannot be bound: {reason}")

@@ -78,8 +78,8 @@ def test_a_console_port_that_is_taken_is_reported_with_its_key_and_address(tmp_p
     assert ended.returncode == 1
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("weir: ")]
     assert line == (
-        f"weir: console.listener='{address}' is not allowed: "
-        "an address that can be bound (Address already in use: stop the other program, or use another port)"
+        f"weir: console.listener={address} cannot be bound: "
+        "Address already in use; stop the other program, or use another port"
     )
 
 

@@ -219,8 +219,8 @@ async def test_a_port_that_is_taken_is_named_and_nothing_changes(broker: Running
         code, words = await alter_through(client, {"listeners": f"{ONE},OTHER://127.0.0.1:{port}"})
     assert (code, words) == (
         42,
-        f"Invalid value OTHER://127.0.0.1:{port} for configuration listeners: must be an address that can be "
-        "bound (Address already in use: stop the other program, or use another port)",
+        f"listeners=OTHER://127.0.0.1:{port} cannot be bound: Address already in use; "
+        "stop the other program, or use another port",
     )
     assert list(ports(broker)) == ["PLAINTEXT"]
     assert broker.server.control.image.broker_configs == {}

@@ -200,7 +200,7 @@ async def test_a_port_that_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFix
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(ConfigError, match="address that can be bound"):
+        with pytest.raises(ConfigError, match="cannot be bound: Address already in use"):
             async with running_broker(tmp_path, f"listeners=MINE://127.0.0.1:{taken.getsockname()[1]}", MAP):
                 pass  # never reached
     assert log_lines(caplog, "Unable") == [("ERROR", "Unable to start acceptor for MINE")]

@@ -77,7 +77,7 @@ async def examine(views: Views, recent: RecentTotals, now_ms: int) -> list[Sympt
         connect = (*connect, *address_checks(upstream, growth))
     return [
         Symptom("connect", "Clients cannot connect", connect),
-        Symptom("io", "Requests are slow to get in and out", io),
+        Symptom("io", "Requests are read, or responses sent, slowly", io),
         Symptom("queue", "Requests wait before they are handled", queue),
         Symptom("handlers", "Requests are slow to be handled", handlers),
         last,
@@ -379,7 +379,7 @@ def moving(flow: Flow) -> Iterable[Check]:
         flow.mutes,
         Unit.PER_S,
         above(flow.mutes, 50, 500),
-        "Flow control rarely mutes connections.",
+        "Fewer than 50 connections a second are muted.",
         "Quotas or watermarks mute connections repeatedly: many short waits instead of a few long ones.",
         page="/throttled",
     )

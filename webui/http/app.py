@@ -246,6 +246,16 @@ async def _response(reply: Reply) -> Response:
     return response
 
 
+FRAMEWORK_ERRORS: Final = {
+    400: "The request is malformed.",
+    404: "There is no page and no resource at this path.",
+    405: "This path does not have the method; the header Allow names those that it has.",
+    413: "The body is too long.",
+    500: "Internal error; see the broker's log.",
+}
+"""What a client is told in place of the framework's own texts, which are for websites."""
+
+
 def _add_error_handlers(app: QuartTrio, renderer: Renderer) -> None:
     """Render every error: as a problem document, or as a page for browser navigations."""
 
@@ -279,7 +289,8 @@ def _add_error_handlers(app: QuartTrio, renderer: Renderer) -> None:
 
     @app.errorhandler(HTTPException)
     async def refused_by_framework(error: HTTPException) -> Response:
-        problem = Problem(error.code or 500, error.description or "")
+        status = error.code or 500
+        problem = Problem(status, FRAMEWORK_ERRORS.get(status) or error.description or "")
         allowed = getattr(error, "valid_methods", None)
         if allowed:
             problem.headers["Allow"] = ", ".join(sorted(set(allowed) - {"OPTIONS"}))
@@ -292,4 +303,4 @@ def _add_error_handlers(app: QuartTrio, renderer: Renderer) -> None:
             request.path.encode("unicode_escape").decode(),
             exc_info=error,
         )
-        return await respond(Problem(500, "Internal error; see the broker's log."))
+        return await respond(Problem(500, FRAMEWORK_ERRORS[500]))

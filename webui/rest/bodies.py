@@ -24,7 +24,11 @@ MAX_DIGITS: Final = 20
 
 
 class NotJson(ValueError):  # noqa: N818 - describes the input
-    """Invalid JSON. The message is for the client."""
+    """Invalid JSON. The message is for the client; `reason` is the same without a subject."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the body is not valid JSON: {reason}")
+        self.reason = reason
 
 
 def parse(body: bytes) -> Any:
@@ -34,11 +38,17 @@ def parse(body: bytes) -> Any:
     except NotJson:
         raise
     except UnicodeDecodeError:
-        raise NotJson("the body is not UTF-8") from None
+        raise NotJson("it is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise NotJson(f"the body is not JSON: {error.msg} at character {error.pos}") from None
+        raise _wrong(error.msg, error.pos) from None
     except RecursionError:
-        raise NotJson("the body is nested too deeply") from None
+        raise NotJson("it is nested too deeply") from None
+
+
+def _wrong(words: str, at: int) -> NotJson:
+    """Return the error for what Python's decoder says, such as "Expecting ',' delimiter"."""
+    said = f"{words[0].lower()}{words[1:]}".replace("expecting ", "expected ").removesuffix(" at")
+    return NotJson(f"{said} at character {at}")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -62,7 +72,7 @@ def _number(text: str) -> float:
 
 
 def _constant(name: str) -> Never:
-    raise NotJson(f"{name} is not JSON")
+    raise NotJson(f"{name} is not allowed")
 
 
 _DECODER: Final = json.JSONDecoder(
@@ -99,7 +109,7 @@ async def read(body: bytes, schema: Schema) -> Any:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise NotJson("the body is not UTF-8") from None
+        raise NotJson("it is not UTF-8") from None
     found: dict[str, Any] = {}
     await collect(Reader(text).fields(schema, found))
     return found
@@ -219,7 +229,7 @@ class Reader:
             except (StopIteration, ValueError):
                 continue
             except RecursionError:
-                raise NotJson("the body is nested too deeply") from None
+                raise NotJson("it is nested too deeply") from None
             return begin + int(length)
         raise self._wrong(f"Expecting value of at most {LONGEST_PART} characters")
 
@@ -236,7 +246,7 @@ class Reader:
         return following
 
     def _wrong(self, words: str) -> NotJson:
-        return NotJson(f"the body is not JSON: {words} at character {self._at}")
+        return _wrong(words, self._at)
 
 
 def _before_too_many(window: str) -> str:

@@ -59,7 +59,7 @@ async def _read_json(body: bytes, schema: Record) -> tuple[dict[str, Any], Lines
         await collect(reader.fields(schema, found))
     except NotJson as error:
         line = _line_of(text, reader.at)
-        raise Problem(400, f"Line {line}: {error}.", line=line) from None
+        raise Problem(400, f"Line {line}: not valid JSON: {error.reason}.", line=line) from None
     except Invalid as error:
         starts = _starts_of(error.where, reader.starts)
         raise _invalid(error, None if starts is None else _line_of(text, starts)) from None

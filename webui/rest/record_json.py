@@ -125,7 +125,7 @@ def bytes_of(given: Mapping[str, str] | None, where: str) -> bytes | None:
             try:
                 strict_json.parse(text.encode())
             except strict_json.NotJson as error:
-                raise Invalid(f"{where}/json", f"is not JSON: {error}") from None
+                raise Invalid(f"{where}/json", f"is not valid JSON: {error.reason}") from None
             return text.encode()
         case {"hex": text}:
             try:

@@ -28,9 +28,9 @@ ALERTMANAGER_PATH: Final = "/api/v2/alerts"
 
 UNITS: Final = {
     "throttled": ("throttled for", "ms"),
-    "ignores-throttling": ("does not wait for its throttles on", "connections"),
-    "lag": ("lags by", "records"),
-    "disk": ("is full to", "%"),
+    "ignores-throttling": ("ignores throttling on", "connections"),
+    "lag": ("has a lag of", "records"),
+    "disk": ("is used to", "%"),
     "refused-records": ("has", "records a minute that no gateway wrote"),
 }
 

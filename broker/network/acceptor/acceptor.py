@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import trio
 
-from broker.common.errors import ConfigError
+from broker.common.errors import UnbindableError
 from broker.config.listeners import Address
 from broker.network.acceptor.connection_gate import ListenerGate
 from broker.network.acceptor.proxied import ProxiedConnections
@@ -211,8 +211,8 @@ def _canonical(host: str) -> str:
 
 
 def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: bool = True) -> socket.socket:
-    """Return a listening, non-blocking socket. An empty host means every address. Raises ConfigError with the
-    listener's name.
+    """Return a listening, non-blocking socket. An empty host means every address. Raises UnbindableError with
+    the listener's name.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -228,12 +228,12 @@ def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: b
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        hint = ": stop the other program, or use another port" if error.errno == errno.EADDRINUSE else ""
-        allowed = f"an address that can be bound ({error.strerror}{hint})"
-        raise ConfigError("listeners", f"{name}://{Address(host, port)}", allowed) from error
+        hint = "; stop the other program, or use another port" if error.errno == errno.EADDRINUSE else ""
+        where = f"{name}://{Address(host, port)}"
+        raise UnbindableError.of("listeners", where, f"{error.strerror}{hint}") from error
     return sock
 
 
 def check_bindable(name: str, host: str, port: int, options: SocketOptions) -> None:
-    """Raise ConfigError with the listener's name if its port cannot be bound now."""
+    """Raise UnbindableError with the listener's name if its port cannot be bound now."""
     _bind(name, host, port, options, listens=False).close()

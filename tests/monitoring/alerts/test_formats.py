@@ -36,7 +36,7 @@ def test_a_webhook_gets_all_of_a_batch() -> None:
                 "labels": {"group": "rep\u202eorts"},
                 "value": 120_000,
                 "threshold": 100_000,
-                "summary": "group rep\u202eorts lags by 120000 records, more than 100000",
+                "summary": "group rep\u202eorts has a lag of 120000 records, more than 100000",
                 "started_at": "1970-01-01T00:00:01.000Z",
                 "ended_at": None,
             },
@@ -69,7 +69,7 @@ def test_alertmanager_gets_labels_and_an_end() -> None:
             "group": "rep\u202eorts",
         },
         "annotations": {
-            "summary": "group rep\u202eorts lags by 120000 records, more than 100000",
+            "summary": "group rep\u202eorts has a lag of 120000 records, more than 100000",
             "value": "120000",
         },
         "startsAt": "1970-01-01T00:00:01.000Z",

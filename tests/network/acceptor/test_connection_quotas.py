@@ -329,7 +329,7 @@ async def test_a_listener_whose_port_is_taken_has_no_account(tmp_path: Path) -> 
         server = broker.server.socket_server
         bound = server.listeners[0]
         third = replace(bound.endpoint, name="THIRD", port=bound.acceptor.address[1])
-        with pytest.raises(ConfigError, match="address that can be bound"):
+        with pytest.raises(ConfigError, match="cannot be bound: Address already in use"):
             server._factory.listener(third)
         assert list(broker.server.connections.listeners) == [PLAINTEXT, EXTERNAL]
 

@@ -28,9 +28,9 @@ def test_a_rule_is_made_changed_and_removed(alerts: Any, expect: Any, broker: Fa
     expect(alerts.locator("#table")).to_contain_text("No rule yet")
     alerts.keyboard.press("n")
     alerts.get_by_label("Name", exact=True).fill("reports")
-    alerts.get_by_label("Fires when").select_option("throttled")
-    alerts.get_by_label("Threshold").fill("5 s")
-    alerts.get_by_label("For at least").fill("1 min")
+    alerts.get_by_label("Condition", exact=True).select_option("throttled")
+    alerts.get_by_label("Fires above").fill("5 s")
+    alerts.get_by_label("Pending period").fill("1 min")
     alerts.get_by_label("on-call", exact=True).check()
     alerts.get_by_role("button", name="Save rule").click()
     expect(row(alerts, "table", "reports")).to_contain_text("a client is throttled longer than 5 s for 1 min")
@@ -38,8 +38,8 @@ def test_a_rule_is_made_changed_and_removed(alerts: Any, expect: Any, broker: Fa
     rule = broker.metadata.image.alert_rules["reports"].rule
     assert (rule.threshold, rule.for_ms, rule.destinations) == (5_000, 60_000, ("on-call",))
     alerts.get_by_label("Edit reports").click()
-    expect(alerts.get_by_label("Threshold")).to_have_value("5 s")
-    alerts.get_by_label("Threshold").fill("10 s")
+    expect(alerts.get_by_label("Fires above")).to_have_value("5 s")
+    alerts.get_by_label("Fires above").fill("10 s")
     alerts.get_by_role("button", name="Save rule").click()
     expect(row(alerts, "table", "reports")).to_contain_text("longer than 10 s")
     alerts.get_by_role("button", name="Undo").click()
@@ -56,13 +56,13 @@ def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any,
     save = alerts.get_by_role("button", name="Save rule")
     for label, typed, words in (
         ("Name", "", "Enter a name."),
-        ("Threshold", "", "Enter a number"),
-        ("Threshold", "-1", "Enter a number"),
-        ("Threshold", "many", "Enter a number"),
-        ("Threshold", "1e999", "Enter a number"),
-        ("Threshold", "10,000", "10,000 may mean 10000 or 10"),
-        ("Resolved at", "x", "Enter a number, such as 5."),
-        ("For at least", "soon", "Enter a duration"),
+        ("Fires above", "", "Enter a number"),
+        ("Fires above", "-1", "Enter a number"),
+        ("Fires above", "many", "Enter a number"),
+        ("Fires above", "1e999", "Enter a number"),
+        ("Fires above", "10,000", "10,000 may mean 10000 or 10"),
+        ("Resolves at or below", "x", "Enter a number, such as 5."),
+        ("Pending period", "soon", "Enter a duration"),
     ):
         field = alerts.get_by_label(label, exact=True)
         field.fill(typed)
@@ -70,14 +70,14 @@ def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any,
         expect(alerts.get_by_role("alert")).to_contain_text(words)
         expect(field).to_have_attribute("aria-invalid", "true")
         expect(field).to_have_value(typed)
-        field.fill({"Name": "\u202ereports<b>", "Threshold": "10"}.get(label, ""))
+        field.fill({"Name": "\u202ereports<b>", "Fires above": "10"}.get(label, ""))
     alerts.get_by_label("Name", exact=True).fill("reports<b>")
-    alerts.get_by_label("Resolved at").fill("11")
+    alerts.get_by_label("Resolves at or below").fill("11")
     save.click()
     expect(alerts.get_by_role("alert")).to_contain_text("must be from 0 to the threshold")
-    alerts.get_by_label("Resolved at").press("Escape")
+    alerts.get_by_label("Resolves at or below").press("Escape")
     alerts.get_by_role("button", name="Keep editing").click()
-    alerts.get_by_label("Resolved at").fill("9")
+    alerts.get_by_label("Resolves at or below").fill("9")
     save.click()
     expect(row(alerts, "table", "reports<b>")).to_be_visible()
 
@@ -156,12 +156,12 @@ def test_a_concurrent_change_of_a_rule_is_reported(alerts: Any, expect: Any, bro
     broker.add_rule("lagging", LAG)
     alerts.get_by_label("Edit lagging").click()
     broker.add_rule("lagging", AlertRule(AlertCondition.LAG, 7.0))
-    alerts.get_by_label("Threshold").fill("10")
+    alerts.get_by_label("Fires above").fill("10")
     alerts.get_by_role("button", name="Save rule").click()
-    expect(alerts.locator(".conflict")).to_contain_text("a group lags by more than 7 records")
+    expect(alerts.locator(".conflict")).to_contain_text("the lag of a group exceeds 7 records")
     assert broker.metadata.image.alert_rules["lagging"].rule.threshold == 7
     alerts.get_by_role("button", name="Overwrite").click()
-    expect(row(alerts, "table", "lagging")).to_contain_text("more than 10 records")
+    expect(row(alerts, "table", "lagging")).to_contain_text("exceeds 10 records")
 
 
 def test_others_see_alerts_and_change_what_they_may(page: Watched, broker: FakeBroker) -> None:

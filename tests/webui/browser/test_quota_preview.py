@@ -28,7 +28,7 @@ def quotas(page: Watched, broker: FakeBroker) -> Any:
 def test_a_rule_that_outranks_another_says_so_before_and_after(
     quotas: Any, expect: Any, broker: FakeBroker
 ) -> None:
-    expect(quotas.locator(".lede")).to_contain_text("a default user outranks a named client id")
+    expect(quotas.locator(".lede")).to_contain_text("A rule of the default user therefore takes precedence")
     quotas.keyboard.press("n")
     quotas.get_by_label("User", exact=True).select_option("default")
     quotas.get_by_label("Client id", exact=True).select_option("any")

@@ -163,7 +163,7 @@ def test_latency_upstream_and_here(gateway: Watched, expect: Any) -> None:
     produce = opened.locator("#latencies tbody tr", has_text="Produce")
     for word in ("9\u202f000", "1.5 ms", "6.25 ms"):
         expect(produce).to_contain_text(word)
-    expect(opened.locator("#latencies tr", has_text="FetchConsumer")).to_contain_text("may wait upstream")
+    expect(opened.locator("#latencies tr", has_text="FetchConsumer")).to_contain_text("includes long polling")
 
 
 def test_the_gateways_and_their_shares(gateway: Watched, expect: Any, broker: FakeBroker) -> None:

@@ -111,17 +111,21 @@ async def test_a_wrong_method_says_which_are_right(http: Browserless) -> None:
     answer = await http.ask("DELETE", "/api/v1/client-quotas")
     assert answer.status_code == 405
     assert {method.strip() for method in answer.headers["Allow"].split(",")} >= {"GET", "PATCH"}
+    detail = (await answer.get_json())["detail"]
+    assert detail == "This path does not have the method; the header Allow names those that it has."
 
 
 async def test_unknown_paths_are_not_found(http: Browserless) -> None:
     answer = await http.get("/api/v1/nothing")
     assert answer.status_code == 404 and answer.content_type == "application/problem+json"
+    assert (await answer.get_json())["detail"] == "There is no page and no resource at this path."
 
 
 async def test_people_are_refused_with_a_page(http: Browserless) -> None:
     answer = await http.get("/nowhere", Sec_Fetch_Dest="document", Sec_Fetch_Mode="navigate")
     assert answer.status_code == 404 and answer.content_type == "text/html; charset=utf-8"
-    assert "Not found" in (await answer.get_data()).decode()
+    page = (await answer.get_data()).decode()
+    assert "Not found" in page and "There is no page and no resource at this path." in page
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ async def test_a_file_is_read_with_the_line_of_each_element(media: str, text: st
 @pytest.mark.parametrize(
     ("media", "text", "line", "words"),
     [
-        (JSON, "", 1, "Expecting value"),
+        (JSON, "", 1, "expected value"),
         (JSON, "[]", None, "must be an object"),
         (JSON, '{\n"rules": 5}', None, "/rules: must be an array"),
         (JSON, '{\n"rules": [],\n"more": 1}', None, "unknown field"),
@@ -57,9 +57,9 @@ async def test_a_file_is_read_with_the_line_of_each_element(media: str, text: st
         (JSON, '{"rules": [\n{"name": "a"},\n{"name": "b", "limit": 0}]}', 3, "/rules/1/limit: "),
         (JSON, '{"rules": [\n{"name": "a"},\n{"name": "b", "name": "c"}]}', 3, "the same key twice"),
         (JSON, '{"rules": [\n{"name": "a"},\n{"name": NaN}]}', 3, "NaN"),
-        (JSON, '{"rules": [\n{"name": "a"},\n{"name": b}]}', 3, "Expecting value"),
-        (JSON, '{"rules": [\n{"name": "a"}\n', 3, "Expecting ',' delimiter"),
-        (JSON, '{"rules": [{"name": "a"}]}\n]', 2, "Extra data"),
+        (JSON, '{"rules": [\n{"name": "a"},\n{"name": b}]}', 3, "expected value"),
+        (JSON, '{"rules": [\n{"name": "a"}\n', 3, "expected ',' delimiter"),
+        (JSON, '{"rules": [{"name": "a"}]}\n]', 2, "extra data"),
         (JSON, '{"rules": [' + '\n{"name": "a"},' * 3 + '\n{"name": "a"}]}', None, "0 to 3 elements"),
         (YAML, "", None, "is empty"),
         (YAML, "- a", 1, "expected a mapping"),

@@ -354,6 +354,11 @@ async def test_what_is_no_record_is_refused_and_nothing_is_written(
     assert (await browse(http))["items"] == []
 
 
+async def test_invalid_json_is_refused_with_its_place(http: Browserless) -> None:
+    problem = await refused(http, PRODUCE, {"value": {"json": '{"a": 1 "b": 2}'}})
+    assert problem["detail"] == "is not valid JSON: expected ',' delimiter at character 8"
+
+
 @pytest.mark.parametrize(("size", "status"), [(LONGEST_VALUE, 201), (LONGEST_VALUE + 1, 400)])
 async def test_a_value_has_a_longest_text(http: Browserless, size: int, status: int) -> None:
     answer = await http.ask("POST", PRODUCE, body={"value": {"text": "x" * size}})

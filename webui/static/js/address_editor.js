@@ -10,7 +10,7 @@ export const DEFAULT = "<default>";
 let serial = 0;
 
 export function addressText(address) {
-  return address === DEFAULT ? "every other address" : address;
+  return address === DEFAULT ? "default address" : address;
 }
 
 function pathOf(address, validate = false) {
@@ -34,7 +34,7 @@ export class AddressEditor extends Editor {
   }
 
   entityFields() {
-    const choices = [["one", "one address"], ["default", "every other address (default)"]].map(([value, text]) => h("option", { value }, text));
+    const choices = [["one", "one address"], ["default", "default (all addresses without a limit of their own)"]].map(([value, text]) => h("option", { value }, text));
     this.which = h("select", { "aria-label": "Limited addresses" }, choices);
     this.name = h("input", { type: "text", "aria-label": "Address", placeholder: "10.0.0.7", autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
     return h("div.field", h("span.field-label", "Address"), h("div.pair", this.which, this.name));
@@ -105,7 +105,7 @@ export function limitText(value) {
 }
 
 function reachText(reach, value, isOwn) {
-  return [sentence(reach, value), h("p.moves", "From ", h("b", limitText(reach.from)), reach.from !== null && !isOwn ? " of every other address" : "", " to ", h("b", limitText(reach.to)), value === null && reach.to !== null ? " of every other address" : "")];
+  return [sentence(reach, value), h("p.moves", "From ", h("b", limitText(reach.from)), reach.from !== null && !isOwn ? " (default)" : "", " to ", h("b", limitText(reach.to)), value === null && reach.to !== null ? " (default)" : "")];
 }
 
 function sentence({ addresses, over, connections }, value) {

@@ -46,13 +46,13 @@ const list = new Listing({
 });
 
 function addressCell({ address }, td) {
-  once(td, address, () => (address === DEFAULT ? h("b", "Every other address") : h("span.name.mono", address)));
+  once(td, address, () => (address === DEFAULT ? h("b", { title: "All addresses without a limit of their own" }, "Default") : h("span.name.mono", address)));
 }
 
 function limitCell(row, td) {
   once(td, `${row[KEY]} ${row.bound}`, () => {
     if (row[KEY] !== null) return h("b", limitText(row[KEY]));
-    if (row.bound !== null) return h("span.two", { title: "The limit of every other address" }, h("span", limitText(row.bound)), h("span", "default"));
+    if (row.bound !== null) return h("span.two", { title: "The default limit" }, h("span", limitText(row.bound)), h("span", "default"));
     return h("span.quiet", { title: "Unlimited" }, "–");
   });
 }

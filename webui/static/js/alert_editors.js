@@ -8,11 +8,11 @@ import { readQuantity } from "./quantities.js";
 import { digits, everyText, group, readDuration, sentence } from "./units.js";
 
 const CONDITIONS = {
-  throttled: { label: "A client is throttled longer than", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
-  "ignores-throttling": { label: "A client does not wait for its throttles, on more than", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` does not wait for its throttles on more than ${group(row.threshold)} connections`] },
-  lag: { label: "A group lags by more than", unit: "records", hint: "100000", named: "group", parts: (row) => ["a group", matched(row), ` lags by more than ${group(row.threshold)} records`] },
-  disk: { label: "A disk is fuller than", unit: "%", hint: "85", named: "directory", parts: (row) => ["the disk of a log directory", matched(row), ` is fuller than ${digits(row.threshold)} %`] },
-  "refused-records": { label: "Records that no gateway wrote, in a minute more than", unit: "records", hint: "0", named: "topic or reason", parts: (row) => ["a topic of the gateways", matched(row), ` has more than ${group(row.threshold)} records in a minute that no gateway wrote`] },
+  throttled: { label: "Throttle time of a client", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
+  "ignores-throttling": { label: "Connections of a client that ignore throttling", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` ignores throttling on more than ${group(row.threshold)} connections`] },
+  lag: { label: "Lag of a group", unit: "records", hint: "100000", named: "group", parts: (row) => ["the lag of a group", matched(row), ` exceeds ${group(row.threshold)} records`] },
+  disk: { label: "Used space of a disk", unit: "%", hint: "85", named: "directory", parts: (row) => ["the used space on the disk of a log directory", matched(row), ` exceeds ${digits(row.threshold)} %`] },
+  "refused-records": { label: "Rejected records that no gateway wrote, per minute", unit: "records", hint: "0", named: "topic or reason", parts: (row) => ["more than ", `${group(row.threshold)} records a minute that no gateway wrote are rejected from a topic of the gateways`, matched(row)] },
 };
 const SEVERITIES = ["info", "warning", "critical"];
 let serial = 0;
@@ -48,9 +48,9 @@ export class RuleEditor extends Form {
     this.name = input("name", row?.name ?? "", { maxlength: "64", placeholder: "reports fall behind" });
     this.condition = select("condition", Object.entries(CONDITIONS).map(([key, { label }]) => [key, label]), row?.condition ?? "lag");
     this.threshold = input("threshold", row ? this.write(row.condition, row.threshold) : "", { "aria-describedby": `${this.id}-threshold-note` });
-    this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "the threshold", "aria-describedby": `${this.id}-clear-note` });
-    this.held = input("for", row?.for_ms ? everyText(row.for_ms) : "", { placeholder: "at once" });
-    this.calm = input("resolve", row?.resolve_after_ms ? everyText(row.resolve_after_ms) : "", { placeholder: "at once" });
+    this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "same as Fires above", "aria-describedby": `${this.id}-clear-note` });
+    this.held = input("for", row?.for_ms ? everyText(row.for_ms) : "", { placeholder: "immediately" });
+    this.calm = input("resolve", row?.resolve_after_ms ? everyText(row.resolve_after_ms) : "", { placeholder: "immediately" });
     this.match = input("match", row?.match ?? "", { maxlength: "256", placeholder: "all", "aria-describedby": `${this.id}-match-note` });
     this.severity = select("severity", SEVERITIES.map((each) => [each, each]), row?.severity ?? "warning");
     this.enabled = h("input", { id: `${this.id}-enabled`, type: "checkbox", checked: row ? row.enabled : true });
@@ -63,12 +63,12 @@ export class RuleEditor extends Form {
       fields: [
         h("div.alert-fields",
           row ? null : field("Name", this.name),
-          field("Fires when", this.condition),
-          field("Threshold", this.threshold, this.thresholdNote),
-          field("Only", this.match, this.matchNote),
-          field("For at least", this.held),
-          field("Resolved at", this.clear, "A lower value keeps an alert from coming and going."),
-          field("Resolved after", this.calm),
+          field("Condition", this.condition),
+          field("Fires above", this.threshold, this.thresholdNote),
+          field("Applies to", this.match, this.matchNote),
+          field("Pending period", this.held),
+          field("Resolves at or below", this.clear, "A value below the threshold prevents flapping."),
+          field("Resolves after", this.calm),
           field("Severity", this.severity)),
         h("fieldset.choices", h("legend", "Notify"), this.targets.length ? this.targets.map(({ name, box }) => h("label.check-field", box, h("span.name", name))) : h("span.quiet", "There is no destination yet; the alert is shown on this page.")),
         h("label.check-field", { for: this.enabled.id }, this.enabled, "Enabled"),
@@ -192,7 +192,7 @@ export class DestinationEditor extends Form {
         h("div.alert-fields", row ? null : field("Name", this.name), field("Kind", this.kind), field("URL", this.url, this.note)),
         this.keeps && h("label.check-field", { for: this.keeps.id }, this.keeps, h("span", "Keep the headers ", h("span.name", row.header_names.join(", ")))),
         this.headerBox,
-        h("p.quiet.small", "The URL and the headers are encrypted in the metadata, and nobody can read them later."),
+        h("p.quiet.small", "The URL and the headers are encrypted in the metadata, and cannot be read back."),
       ],
     });
     this.explain();

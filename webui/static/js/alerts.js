@@ -45,7 +45,7 @@ const rules = new Table({
     { label: "Condition", size: "about", whole: true, cell: (row, td) => once(td, JSON.stringify([row.condition, row.threshold, row.match, row.for_ms]), () => ruleSentence(row)) },
     { label: "Now", size: "state", cell: nowCell },
     { label: "Highest value", size: "number", num: true, cell: (row, td) => setText(td, row.value === null ? "–" : valueText(row.condition, row.value)) },
-    { label: "Notifies", size: "targets", cell: (row, td) => once(td, row.destinations.join("\n"), () => (row.destinations.length ? h("span.name", row.destinations.join(", ")) : h("span.quiet", "nobody"))) },
+    { label: "Notifies", size: "targets", cell: (row, td) => once(td, row.destinations.join("\n"), () => (row.destinations.length ? h("span.name", row.destinations.join(", ")) : h("span.quiet", "no destination"))) },
     { label: "", size: "actions", whole: "bare", num: true, cell: (row, td) => actions(row, td, "rule", "editor") },
   ],
 });
@@ -87,7 +87,7 @@ function nowCell(row, td) {
     if (!row.enabled) return h("span.quiet", "–");
     const more = row.unlisted ? ` (${group(row.unlisted)} more are not tracked)` : "";
     if (row.firing) return h("b.warn", `${group(row.firing)} firing${more}`);
-    return row.pending ? `${group(row.pending)} pending${more}` : h("span.quiet", "calm");
+    return row.pending ? `${group(row.pending)} pending${more}` : h("span.quiet", "OK");
   });
 }
 

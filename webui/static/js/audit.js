@@ -150,7 +150,7 @@ function select(id, all, labels) {
 }
 
 const kind = select("kind", "All changes", KINDS);
-const origin = select("origin", "Without the broker’s own", { all: "With the broker’s own", ...ORIGINS });
+const origin = select("origin", "All except the broker’s changes", { all: "All origins", ...ORIGINS });
 filter.value = url.values.q;
 filter.addEventListener("input", debounced(() => choose({ q: filter.value.trim() }), 180));
 document.getElementById("older").addEventListener("click", () => older());

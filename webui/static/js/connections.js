@@ -10,11 +10,11 @@ import { OpenPanel } from "./unsaved.js";
 
 const STATES = {
   not_muted: ["reading", "The broker reads requests from it"],
-  muted: ["answering", "Muted while a request is in flight"],
-  muted_and_response_pending: ["answering", "Muted while a response is being sent"],
+  muted: ["handling", "Muted while a request is handled"],
+  muted_and_response_pending: ["responding", "Muted while a response is sent"],
   muted_and_throttled: ["throttled", "Muted for a quota violation"],
   muted_and_throttled_and_response_pending: ["throttled", "Muted for a quota violation, with a response being sent"],
-  muted_for_memory: ["waits for memory", "queued.max.request.bytes is exhausted"],
+  muted_for_memory: ["waiting for memory", "Muted because requests in hand take queued.max.request.bytes"],
 };
 const isGateway = document.body.dataset.gateway === "yes";
 const mayEdit = document.body.dataset.mayEdit === "yes";

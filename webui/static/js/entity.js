@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 export const ANONYMOUS = "ANONYMOUS";
 
 const KINDS = { user: "user", "client-id": "client id", ip: "address" };
-const DEFAULTS = { user: "every other user", "client-id": "every other client id", ip: "every other address" };
+const DEFAULTS = { user: "all users without a rule of their own", "client-id": "all client ids without a rule of their own", ip: "all addresses without a limit of their own" };
 
 export function entityChips(entity) {
   return h("span.chips", Object.entries(entity).map(([kind, name]) => chip(kind, name)));

@@ -49,7 +49,7 @@ export class ProducePanel {
       h("h2", "Produce a record"),
       h("div.question-fields",
         h("div.field", h("label", { for: "produce-topic" }, "Topic"), this.topic),
-        h("div.field", h("label", { for: "produce-partition" }, "Partition"), this.partition, h("span.note", { id: "produce-partition-note" }, "Empty: by the key, as Kafka’s Java producer does; without a key in turn"))),
+        h("div.field", h("label", { for: "produce-partition" }, "Partition"), this.partition, h("span.note", { id: "produce-partition-note" }, "If empty: by the hash of the key, as with Kafka’s Java producer; without a key, round-robin"))),
       h("div.schemas", this.key.element, this.value.element),
       h("div.field", h("label", { for: "produce-headers" }, "Headers"), this.headers, h("span.note", { id: "produce-headers-note" }, "name: value, one per line")),
       this.trouble,

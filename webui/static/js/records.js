@@ -11,9 +11,9 @@ import { bytes, count, group } from "./units.js";
 import { OpenPanel } from "./unsaved.js";
 
 const STOPS = {
-  records: "stopped at the number of records",
-  bytes: "stopped at the limit of bytes read by one request",
-  time: "stopped at the time limit of one request",
+  records: "stopped at the maximum number of records",
+  bytes: "stopped at the maximum bytes of one request",
+  time: "stopped at the maximum time of one request",
 };
 
 const TIME = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 };
@@ -129,10 +129,11 @@ async function read(topic, body, before = []) {
 
 function showOutcome(isLatest) {
   const { answer, records } = reading;
-  const order = isLatest ? ", the newest first" : "";
-  const stopped = answer.next ? `; ${STOPS[answer.stopped]}` : "; read to the end";
+  const shown = records.length ? `${count(records.length, "record")}${isLatest ? ", newest first" : ""}` : "No records";
+  const stopped = answer.next ? STOPS[answer.stopped] : "reached the end";
   const unreadable = answer.unreadable.length ? ` Not readable: ${answer.unreadable.map(({ partition, offset, reason }) => `partition ${partition} at ${group(offset)} (${reason})`).join(", ")}.` : "";
-  setText(outcome, `${count(records.length, "record")}${order}${stopped}. ${count(answer.read_records, "record")}, ${bytes(answer.read_bytes)} read.${unreadable}`);
+  const searched = answer.read_records ? ` after ${count(answer.read_records, "record")} (${bytes(answer.read_bytes)})` : "";
+  setText(outcome, `${shown}; the search ${stopped}${searched}.${unreadable}`);
   showMore();
 }
 

@@ -84,7 +84,7 @@ class CredentialForm extends ProvenForm {
           row ? null : field("User", user),
           row ? null : field("Mechanism", mechanism),
           h("div.field", h("label", { for: password.id }, "Password"), h("div.pair", password, h("button", { type: "button", onclick: generate }, "Generate")),
-            h("span.note", { id: `${password.id}-note` }, "Hashed at once; nobody can read it later.")),
+            h("span.note", { id: `${password.id}-note` }, "Only a hash is stored; the password cannot be read back.")),
           field("Iterations", iterations, `${group(LEAST)} to ${group(MOST)}; the cost of each guess and each login`)),
         made,
       ],

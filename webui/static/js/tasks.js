@@ -10,12 +10,12 @@ const TREE = "tree";
 const ALL = "all";
 const ENDS = {
   broker: "root of all tasks",
-  storage: "ends last, to persist accepted records",
+  storage: "stop last, so that accepted records are stored",
   timers: "periodic and delayed work",
   handlers: "handle requests",
   console: "web console and REST API",
   processors: "read requests and write responses",
-  acceptors: "ends first, to stop accepting connections",
+  acceptors: "stop first, so that no further connection is accepted",
 };
 
 // `open`: the names of the opened nurseries, separated by commas, or "all".
@@ -29,7 +29,7 @@ let items = null;
 
 const SORTS = {
   [TREE]: (row) => row.place,
-  kind: (row) => row.kind,
+  kind: kindText,
   idle: (row) => row.idle ?? 2,
   since: (row) => row.since,
 };
@@ -40,7 +40,7 @@ const table = new Table({
   onsort: sortBy,
   columns: [
     { label: "Task", sort: TREE, size: "task", whole: "bare", cell: nameCell },
-    { label: "Kind", sort: "kind", size: "kind", cell: (row, td) => once(td, row.kind, () => h("span.tag", { data: { kind: row.kind } }, row.kind)) },
+    { label: "Kind", sort: "kind", size: "kind", cell: (row, td) => once(td, row.kind, () => h("span.tag", { data: { kind: row.kind } }, kindText(row))) },
     { label: "Owns", size: "owns", whole: true, cell: ownsCell },
     { label: "Idle", sort: "idle", size: "idle", cell: idleCell },
     { label: "Since", sort: "since", size: "since", num: true, cell: sinceCell },
@@ -110,6 +110,11 @@ function ownsCell(row, td) {
   once(td, JSON.stringify(row.owns), () => h("span.owned", row.owns.map(owned), row.owns.length ? null : nothing(row)));
 }
 
+// Trio's nursery is a group of tasks.
+function kindText({ kind }) {
+  return kind === "nursery" ? "group" : kind;
+}
+
 // A nursery without resources of its own shows no dash.
 function nothing(row, title = null) {
   return h("span.quiet", { title }, row.kind === "nursery" ? "" : "–");
@@ -152,7 +157,7 @@ function update({ items: rows }) {
 }
 
 function matches(row, needle) {
-  return [row.name, row.kind, row.parent, ...row.owns.map(({ name }) => name)].join("\n").toLowerCase().includes(needle);
+  return [row.name, kindText(row), row.parent, ...row.owns.map(({ name }) => name)].join("\n").toLowerCase().includes(needle);
 }
 
 function show() {

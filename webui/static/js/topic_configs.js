@@ -28,7 +28,7 @@ export class ConfigPanel extends Editor {
     this.own.checked = Object.keys(row.configs).length > 0;
     this.list = h("tbody");
     this.table = h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Configuration" },
-      h("table.small-table.configs", h("thead", h("tr", ["Config", "Value", "Source", "Without it", ""].map((label) => h("th", { scope: "col" }, label || h("span.hidden", "Actions"))))), this.list));
+      h("table.small-table.configs", h("thead", h("tr", ["Config", "Value", "Source", "Inherited value", ""].map((label) => h("th", { scope: "col" }, label || h("span.hidden", "Actions"))))), this.list));
     this.build({
       title: ["Configuration of ", h("span.name", row.name)],
       save: "Save configuration",
@@ -85,7 +85,7 @@ export class ConfigPanel extends Editor {
     const back = iconButton("close", `Keep ${each.name}`, () => this.keep(each.name));
     return h("tr", { data: { edited: edited ? "yes" : "no" } },
       h("td", h("span.two", h("code", each.name), h("span.doc", each.documentation))),
-      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Without it" } }, h("span.name.mono", inherited(each))),
+      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Inherited value" } }, h("span.name.mono", inherited(each))),
       h("td.actions", edited ? back : [needs("editor", set), each.source === "topic" && needs("editor", drop)]));
   }
 

@@ -15,7 +15,7 @@ const REMEDIES = {
   unreachable: "Check that the nodes run and that this machine reaches them.",
   "credentials refused": "Check upstream.sasl.mechanism and upstream.sasl.jaas.config, or its file.",
   "TLS failed": "Check upstream.ssl.truststore.location and the names in the nodes’ certificates.",
-  "another cluster": "The gateway forwards nothing to it. Correct the addresses, or set upstream.cluster.id if the cluster was replaced on purpose.",
+  "another cluster": "The gateway forwards nothing to it. Correct the addresses, or set upstream.cluster.id if the cluster was replaced intentionally.",
 };
 
 function levelOf(condition) {
@@ -88,10 +88,10 @@ const latencies = new Table({
   label: "Latency of the upstream cluster by API",
   keyOf: (row) => row.api,
   columns: [
-    { label: "Request", size: "api", whole: "bare", cell: (row, td) => once(td, row.api, () => h("span.two", h("b", row.api), row.waits && h("span", "may wait upstream on purpose"))) },
+    { label: "Request", size: "api", whole: "bare", cell: (row, td) => once(td, row.api, () => h("span.two", h("b", row.api), row.waits && h("span", "includes long polling"))) },
     { label: "Requests", size: "count", num: true, cell: (row, td) => setText(td, group(row.requests)) },
-    { label: "Upstream, median", size: "quantile", num: true, cell: (row, td) => setText(td, row.p50_ms === null ? "–" : quantile(row.p50_ms)) },
-    { label: "Upstream, 99 %", size: "quantile", num: true, cell: (row, td) => setText(td, row.p99_ms === null ? "–" : quantile(row.p99_ms)) },
+    { label: "Upstream p50", size: "quantile", num: true, cell: (row, td) => setText(td, row.p50_ms === null ? "–" : quantile(row.p50_ms)) },
+    { label: "Upstream p99", size: "quantile", num: true, cell: (row, td) => setText(td, row.p99_ms === null ? "–" : quantile(row.p99_ms)) },
   ],
 });
 
@@ -234,7 +234,7 @@ function show({ upstream, drain, gateways: all }) {
   document.getElementById("rack-card").hidden = upstream.racks.length === 0;
   racks.show(upstream.racks);
   setText(document.getElementById("own-rack"), ownRack(upstream.racks));
-  setText(document.getElementById("turn"), upstream.turn_ms === null ? "The gateway is idle." : `Here, a turn of the event loop takes ${quantile(upstream.turn_ms)} on average; what arrives meanwhile waits for the next one.`);
+  setText(document.getElementById("turn"), upstream.turn_ms === null ? "The gateway is idle." : `Latency of this gateway’s event loop: ${quantile(upstream.turn_ms)} on average.`);
   fill("latencies", latencies, upstream.latencies.filter(({ requests }) => requests), NO_REQUESTS);
   fill("gateways", gateways, all, ALONE);
   setText(document.getElementById("sums"), sumsOf(all));
