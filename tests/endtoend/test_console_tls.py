@@ -91,7 +91,7 @@ def ask_it(address: str, token: str) -> None:
     environment = os.environ | {"WEIR_TOKEN": token, "WEIR_CONSOLE": address}
     ca = ("--ca-file", str(known.authority.certificate))
     for arguments, status, words in (
-        (("quotas", *ca, "list"), 0, "ENTITY"),
+        (("quotas", *ca, "list"), 0, "There is no quota."),
         (("quotas", "list"), 1, "certificate verify failed"),
         (("top", *ca, "--once"), 0, "weir 0."),
     ):

@@ -79,7 +79,7 @@ def test_nothing_is_lost_by_starts_that_are_refused(folder: Path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         line = refused(command(data, listener=f"127.0.0.1:{taken.getsockname()[1]}"))
-    assert "Address already in use: stop the other program, or use another port" in line
+    assert "Address already in use; stop the other program, or use another port" in line
     assert contents(data) == kept
     assert (data / CLEAN_SHUTDOWN).exists(), "the next start recovers logs that were closed"
 

@@ -244,7 +244,7 @@ def test_a_callback_imports_from_weir(
     with BrokerProcess(tmp_path / "data", f"client.quota.callback.class={name}") as broker:
         ask = {"WEIR_TOKEN": TOKEN, "WEIR_CONSOLE": f"http://{broker.console}"}
         explained = in_use.weir("quotas", "resolve", "--user", "alice", **ask)
-    assert "producer_byte_rate: 12345\n" in explained
+    assert "producer_byte_rate: 12.345 kB/s\n" in explained
     assert f"the callback {name} returns shared=by all" in explained
 
 

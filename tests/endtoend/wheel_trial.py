@@ -48,7 +48,7 @@ def main(kind: str) -> None:
             send_and_receive(broker.bootstrap_servers)
             console = {"WEIR_CONSOLE": broker.console_url, "WEIR_TOKEN": broker.token}
             explained = output("quotas", "resolve", "--user", "alice", **console)
-            assert "producer_byte_rate: 12345" in explained, explained
+            assert "producer_byte_rate: 12.345 kB/s" in explained, explained
             assert f"the callback {callback} returns shared=by all" in explained, explained
             broker.restart()
             assert [record.value for record in broker.records(TOPIC)] == SENT

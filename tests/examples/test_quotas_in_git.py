@@ -82,10 +82,10 @@ def test_a_change_is_planned_applied_and_then_nothing_is_left_to_change(
     planned = run(broker, token, checkout, "plan")
     assert planned.returncode == 0
     assert set(planned.stdout.splitlines()) == {
-        "default client-id  consumer_byte_rate  + 2000000",
-        "default client-id  producer_byte_rate  + 1000000",
-        "client-id reports  consumer_byte_rate  + 10000000",
-        "user forgotten  producer_byte_rate  - 1",
+        "default client-id  consumer_byte_rate  + 2 MB/s",
+        "default client-id  producer_byte_rate  + 1 MB/s",
+        "client-id reports  consumer_byte_rate  + 10 MB/s",
+        "user forgotten  producer_byte_rate  - 1 B/s",
     }
     assert run(broker, token, checkout, "apply").stdout == planned.stdout
     again = run(broker, token, checkout, "plan")

@@ -20,7 +20,7 @@ def test_an_entry_leads_to_its_first_page_and_tabs_to_the_others(opened: Any, ex
     entries = opened.locator(".sidebar li a > span")
     expect(entries).to_have_text([entry.title for entry in ENTRIES])
     expect(opened.locator(".sidebar [aria-current]")).to_have_text("Quotas")
-    tabs = opened.get_by_role("navigation", name="Quotas")
+    tabs = opened.get_by_role("navigation", name="Tabs")
     expect(tabs.get_by_role("link")).to_have_text(["Clients", "Broker", "Addresses"])
     expect(tabs.locator("[aria-current=page]")).to_have_text("Addresses")
     tabs.get_by_role("link", name="Broker").click()

@@ -220,7 +220,7 @@ def test_the_table_sorts_and_filters_and_keeps_that_in_the_address(
     ]
     page.sign_in()
     opened = page.go("/throttled")
-    clients = opened.locator("tbody tr td:first-child b")
+    clients = opened.locator("tbody tr td:first-child .client")
     expect(clients).to_have_text(["a", "c", "b"])
     opened.get_by_role("button", name="Client", exact=True).click()
     expect(clients).to_have_text(["c", "b", "a"])

@@ -22,7 +22,7 @@ from webui.tables.listing import Page
 
 @pytest.fixture
 async def live(broker: FakeBroker) -> AsyncGenerator[Live, None]:
-    live = make_live(broker.views, lambda: broker.now_ms + int(trio.current_time() * 1000))
+    live = make_live(broker.views, broker.alerts, lambda: broker.now_ms + int(trio.current_time() * 1000))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         await settled()

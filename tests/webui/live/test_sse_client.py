@@ -75,7 +75,7 @@ async def followed(
     is_logged_in: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[tuple[Live, list[list[bytes]]]]:
     """Live pages with these connections, and the bytes that the framework sends for each."""
-    live = make_live(broker.views, lambda: broker.now_ms + round(trio.current_time() * 1000))
+    live = make_live(broker.views, broker.alerts, lambda: broker.now_ms + round(trio.current_time() * 1000))
     framed: list[list[bytes]] = []
 
     async def follow(pipe: Pipe, sent: list[bytes]) -> None:

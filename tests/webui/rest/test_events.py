@@ -34,14 +34,14 @@ def opened(live: Live, is_logged_in: bool = True) -> AsyncGenerator[bytes, None]
 
 async def test_a_stream_begins_with_what_is(broker: FakeBroker) -> None:
     broker.throttled_rows = [throttled()]
-    async with aclosing(opened(make_live(broker.views, lambda: 0))) as events:
+    async with aclosing(opened(make_live(broker.views, broker.alerts, lambda: 0))) as events:
         assert await anext(events) == b"retry: 1000\n\n"
         name, data = read(await anext(events))
     assert name == "throttled" and data["total"] == 1
 
 
 async def test_unchanged_topics_are_not_sent_again(autojump_clock: MockClock, broker: FakeBroker) -> None:
-    live = make_live(broker.views, lambda: 0)
+    live = make_live(broker.views, broker.alerts, lambda: 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         async with aclosing(opened(live)) as events:
@@ -54,7 +54,7 @@ async def test_unchanged_topics_are_not_sent_again(autojump_clock: MockClock, br
 
 
 async def test_a_change_is_sent(autojump_clock: MockClock, broker: FakeBroker) -> None:
-    live = make_live(broker.views, lambda: 0)
+    live = make_live(broker.views, broker.alerts, lambda: 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         async with aclosing(opened(live)) as events:
@@ -67,7 +67,7 @@ async def test_a_change_is_sent(autojump_clock: MockClock, broker: FakeBroker) -
 
 
 async def test_silence_is_broken_now_and_then(autojump_clock: MockClock, broker: FakeBroker) -> None:
-    async with aclosing(opened(make_live(broker.views, lambda: 0))) as events:
+    async with aclosing(opened(make_live(broker.views, broker.alerts, lambda: 0))) as events:
         await anext(events)
         await anext(events)
         assert await anext(events) == b": still here\n\n"
@@ -75,12 +75,14 @@ async def test_silence_is_broken_now_and_then(autojump_clock: MockClock, broker:
 
 
 async def test_a_stream_ends_with_the_session(broker: FakeBroker) -> None:
-    events = [event async for event in opened(make_live(broker.views, lambda: 0), is_logged_in=False)]
+    events = [
+        event async for event in opened(make_live(broker.views, broker.alerts, lambda: 0), is_logged_in=False)
+    ]
     assert events == [b"retry: 1000\n\n", b"event: signed-out\ndata: {}\n\n"]
 
 
 async def test_a_stream_ends_with_the_broker(broker: FakeBroker) -> None:
-    live = make_live(broker.views, lambda: 0)
+    live = make_live(broker.views, broker.alerts, lambda: 0)
     live.end()
     assert [event async for event in opened(live)] == [b"retry: 1000\n\n"]
     assert live.streams == 0
@@ -89,7 +91,7 @@ async def test_a_stream_ends_with_the_broker(broker: FakeBroker) -> None:
 async def test_no_client_can_write_into_the_stream(broker: FakeBroker) -> None:
     hostile = "x\n\nevent: signed-out\r\ndata: {}\u2028\u0085\0"
     broker.throttled_rows = [throttled(hostile)]
-    async with aclosing(opened(make_live(broker.views, lambda: 0))) as events:
+    async with aclosing(opened(make_live(broker.views, broker.alerts, lambda: 0))) as events:
         await anext(events)
         event = await anext(events)
     assert event.count(b"\n") == 3 and b"\r" not in event
@@ -122,7 +124,7 @@ async def test_streams_of_a_token_are_bounded(
 
 
 async def test_of_streams_that_begin_together_none_is_beyond_the_bound(broker: FakeBroker) -> None:
-    live = make_live(broker.views, lambda: 0)
+    live = make_live(broker.views, broker.alerts, lambda: 0)
 
     def refusal() -> Problem | None:
         return Problem(429, "no more") if live.streams_of["vi"] else None

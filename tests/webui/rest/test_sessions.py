@@ -87,7 +87,7 @@ async def test_live_streams_of_the_ended_sessions_end_with_the_next_beat(
 ) -> None:
     ended, kept = await sign_in(http, "viewer-token"), await sign_in(http, "editor-token")
     heard: dict[str, list[tuple[float, bytes]]] = {ended: [], kept: []}
-    live = make_live(broker.views, lambda: 0)
+    live = make_live(broker.views, broker.alerts, lambda: 0)
 
     async def listen(cookie: str) -> None:
         secret = cookie.partition("=")[2]
