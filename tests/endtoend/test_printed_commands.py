@@ -23,7 +23,6 @@ from broker.controller.rows.client_endpoint import ClientEndpoint
 from tests.support import kafka_tools
 from tests.support.broker_process import LOGIN_MODULE, TOKEN, USERS, WEIR, ask_console, within
 from tests.support.certificates import certificates
-from tests.support.forked_weir import run_weir
 
 pytestmark = pytest.mark.endtoend
 
@@ -332,7 +331,9 @@ def test_the_commands_of_weir_beside_an_edit_do_what_they_say(greeting: str) -> 
     environment = os.environ | {"WEIR_CONSOLE": f"http://{console}", "WEIR_TOKEN": TOKEN}
 
     def weir(*arguments: str) -> str:
-        done = run_weir(*arguments, env=environment)
+        done = subprocess.run(
+            [WEIR, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -1,6 +1,7 @@
 """`weir quotas` against a broker: what it prints, what it leaves behind, how it says no."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.tools.quotas import quotas
-from tests.support.broker_process import TOKEN, BrokerProcess
-from tests.support.forked_weir import run_weir
+from tests.support.broker_process import TOKEN, WEIR, BrokerProcess
 
 pytestmark = pytest.mark.endtoend
 
@@ -31,7 +31,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def weir(broker: BrokerProcess, *arguments: str, token: str = TOKEN) -> tuple[int, str]:
     """Its exit status, and all that it says."""
     environment = os.environ | {"WEIR_TOKEN": token, "WEIR_CONSOLE": f"http://{broker.console}"}
-    done = run_weir("quotas", *arguments, env=environment)
+    done = subprocess.run(
+        [WEIR, "quotas", *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     return done.returncode, done.stdout + done.stderr
 
 
