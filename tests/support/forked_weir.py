@@ -119,7 +119,7 @@ class Interpreter:
         self.made_for = of_interpreter(os.environ)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__], stdin=theirs.fileno(), stdout=subprocess.DEVNULL
+                [sys.executable, "-P", __file__], stdin=theirs, stdout=subprocess.DEVNULL
             )
         assert self._ours.recv(1) == b"1", "the interpreter of forked_weir.py has ended"
 
