@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -18,10 +19,9 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from broker.security.console_links import link_with, make_code, read_console_link
-from tests.support.forked_weir import WEIR as WEIR
-from tests.support.forked_weir import ForkedPopen
 from tests.support.machine_speed import WITHIN_S
 
+WEIR: Final = Path(sys.executable).with_name("weir")
 TOKEN: Final = "a-token-for-the-tests-of-the-whole-broker"
 USERS: Final = {"alice": "alice-secret", "bob": "bob-secret"}
 SASL: Final = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
@@ -75,7 +75,7 @@ class BrokerProcess:
             f"console.listener={self.console}",
             *self.overrides,
         ]
-        process = self._process = ForkedPopen(
+        process = self._process = subprocess.Popen(
             [*self.prefix, WEIR, "serve", *self.options, *(f"--override={setting}" for setting in settings)],
             env=os.environ | {"WEIR_ADMIN_TOKEN": TOKEN},
             stdout=subprocess.PIPE,
