@@ -32,7 +32,8 @@ def test_a_group_of_users_shares_one_limit_and_an_exempt_user_has_none(
         assert weir(broker, "set", "--user-default", "producer_byte_rate=1")[0] == 0
         _, resolved = weir(broker, "resolve", "--user", "bob")
         assert resolved.startswith(
-            f"producer_byte_rate: {LIMIT // 1_000} kB/s\n  -> the callback quota_groups:QuotaGroups returns group=people\n"
+            f"producer_byte_rate: {LIMIT // 1_000} kB/s\n"
+            "  -> the callback quota_groups:QuotaGroups returns group=people\n"
         )
         with (
             Librdkafka(broker.sasl, "one", "alice") as alice,

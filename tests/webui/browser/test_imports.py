@@ -105,7 +105,7 @@ def test_what_the_file_does_not_list_goes_only_if_it_is_to(
         (
             '{"quotas": [\n{"entity": {"user": "c"},\n "limits": {"producer_byte_rate": 1}},\n]}',
             4,
-            "Expecting value",
+            "expected value",
         ),
         ("quotas:\n- entity: {user: c}\n  limits: [", 4, "is not YAML"),
         ("quotas: 5", 1, "must be an array"),
