@@ -6,9 +6,9 @@ other, so that a file's tests share its fixtures. The parent shows reports.
 
 Half of the processes take files that wait, for a browser or a broker, and half those that compute; who finds
 none left helps with the others. Of each kind the longest is taken first, so that all processes end together.
-The seconds that a file took in the last run are in pytest's cache, which is there anyway: a list of them in the
-repository would have to be kept up to date. A file that is not in the cache may be long, so it comes before those
-that are, and without a cache the files of a kind stay in the order of the collection.
+The seconds that a file took in the last run are in pytest's cache, which is there anyway: a list of them in
+the repository would have to be kept up to date. A file that is not in the cache may be long, so it comes
+before those that are, and without a cache the files of a kind stay in the order of the collection.
 """
 
 import os
