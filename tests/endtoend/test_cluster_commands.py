@@ -1,4 +1,4 @@
-"""`weir topics`, `weir groups` and `weir clients` against a broker and against a gateway's console."""
+"""`weir topics`, `weir groups` and `weir clients` against the console of a broker."""
 
 import csv
 import io
