@@ -64,7 +64,7 @@ def test_topics_are_those_of_the_cluster(gateway: GatewayProcess, admin: AdminCl
         row = next((each for each in found["items"] if each["name"] == topic), None)
         return found if row and row["records"] >= 30 and row["configs"] else None
 
-    page = within(30, complete, "the topic with its records")
+    page = within(120, complete, "the topic with its records")
     assert (page["upstream"]["error"], page["upstream"]["refused"]) == ("", [])
     known = admin.list_topics(timeout=10).topics
     assert {each["name"] for each in page["items"]} >= {name for name in known if not name.startswith("__")}
@@ -99,7 +99,7 @@ def test_groups_with_members_offsets_and_lag(
         }
     )
     consumer.subscribe([topic])
-    within(60, lambda: consumer.poll(0.5), "a record")
+    within(120, lambda: consumer.poll(0.5), "a record")
     consumer.commit(offsets=[TopicPartition(topic, 0, 4), TopicPartition(topic, 1, 10)], asynchronous=False)
 
     def complete() -> Any:
@@ -107,7 +107,7 @@ def test_groups_with_members_offsets_and_lag(
         found = ask(gateway, "GET", f"groups/{group}")
         return found if len(found["offsets"]) == 2 and found["consumers"] else None
 
-    detail = within(30, complete, "the group with its offsets")
+    detail = within(120, complete, "the group with its offsets")
     assert (detail["group_type"], detail["lag"], detail["members"]) == (protocol, 6, 1)
     (member,) = detail["consumers"]
     assert member["client_id"] == "reader"
@@ -121,24 +121,24 @@ def test_groups_with_members_offsets_and_lag(
         rows = {row["group_id"]: row for row in ask(gateway, "GET", "groups?limit=1000")["items"]}
         return group in rows and (rows[group]["lag"], rows[group]["state"]) == (6, "Stable")
 
-    within(30, listed, "the group in the list")
+    within(120, listed, "the group in the list")
     status, problem = refused(gateway, "POST", f"groups/{group}/offsets:reset", {"to": {"earliest": True}})
     assert (status, problem["code"]) == (409, "NON_EMPTY_GROUP") and problem["members"]
     consumer.close()
-    within(30, lambda: ask(gateway, "GET", f"groups/{group}")["state"] == "Empty", "an empty group")
+    within(120, lambda: ask(gateway, "GET", f"groups/{group}")["state"] == "Empty", "an empty group")
     rule = {"condition": "lag", "threshold": 5, "match": group}
     ask(gateway, "PUT", f"alert-rules/late-{protocol}", rule)
 
     def fires() -> Any:
         return [each for each in ask(gateway, "GET", "alerts")["items"] if each["rule"] == f"late-{protocol}"]
 
-    (alert,) = within(30, fires, "the alert")
+    (alert,) = within(120, fires, "the alert")
     assert (alert["state"], alert["value"]) == ("firing", 6)
     moved = ask(gateway, "POST", f"groups/{group}/offsets:reset", {"to": {"shift": -1}})
     assert [(each["from"], each["to"]) for each in moved["items"]] == [(4, 3), (10, 9)]
-    within(30, lambda: ask(gateway, "GET", f"groups/{group}")["lag"] == 8, "the lag after the reset")
+    within(120, lambda: ask(gateway, "GET", f"groups/{group}")["lag"] == 8, "the lag after the reset")
     ask(gateway, "DELETE", f"groups/{group}/offsets?topic={topic}")
-    within(30, lambda: _is_gone_or_without_offsets(gateway, group), "no offsets")
+    within(120, lambda: _is_gone_or_without_offsets(gateway, group), "no offsets")
 
 
 def _is_gone_or_without_offsets(gateway: GatewayProcess, group: str) -> bool:
@@ -168,25 +168,25 @@ def test_topics_are_changed_by_the_cluster(gateway: GatewayProcess, admin: Admin
     wanted = {"name": name, "partitions": 2, "replication_factor": 3, "configs": {"retention.ms": "60000"}}
     made = ask(gateway, "POST", "topics", wanted)
     assert (made["partitions"], made["replication_factor"]) == (2, 3)
-    within(30, lambda: name in admin.list_topics(timeout=10).topics, "the topic at the brokers")
+    within(120, lambda: name in admin.list_topics(timeout=10).topics, "the topic at the brokers")
     made = ask(gateway, "POST", f"topics/{name}/records", {"key": {"text": "k"}, "value": {"text": "v"}})
     one = ask(gateway, "GET", f"topics/{name}/partitions/{made['partition']}/records/{made['offset']}")
     assert (one["key"]["text"], one["value"]["text"]) == ("k", "v")
     ask(gateway, "PUT", f"topics/{name}/partitions", {"count": 4})
-    within(30, lambda: len(admin.list_topics(name, 10).topics[name].partitions) == 4, "four partitions")
+    within(120, lambda: len(admin.list_topics(name, 10).topics[name].partitions) == 4, "four partitions")
     ask(gateway, "PATCH", f"topics/{name}/configs", {"ops": [{"key": "retention.ms", "value": "70000"}]})
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
 
     def retention() -> str:
         return str(admin.describe_configs([resource])[resource].result(10)["retention.ms"].value)
 
-    within(30, lambda: retention() == "70000", "the setting")
+    within(120, lambda: retention() == "70000", "the setting")
     status, problem = refused(
         gateway, "PATCH", f"topics/{name}/configs", {"ops": [{"key": "retention.ms", "value": "soon"}]}
     )
     assert (status, problem["code"]) == (400, "INVALID_CONFIG")
     ask(gateway, "DELETE", f"topics/{name}")
-    within(30, lambda: name not in admin.list_topics(timeout=10).topics, "no topic")
+    within(120, lambda: name not in admin.list_topics(timeout=10).topics, "no topic")
     rows = [
         row for row in ask(gateway, "GET", "audit?kind=upstream")["items"] if row["entity"] == f"topic {name}"
     ]
@@ -213,7 +213,7 @@ def test_an_open_transaction_is_shown_and_aborted(
         row = rows.get("payer")
         return row if row and row["state"] == "Ongoing" and row["holding_back"] == 1 else None
 
-    row = within(30, is_open, "the open transaction")
+    row = within(120, is_open, "the open transaction")
     assert row["open_since"] is not None
     detail = ask(gateway, "GET", "transactions/payer")
     (partition,) = detail["partition_list"]
@@ -267,7 +267,7 @@ def test_acls_and_scram_users(guarded: tuple[KafkaCluster, GatewayProcess, Gatew
     rows = ask(free, "GET", "acls")["items"]
     assert [row["id"] for row in rows] == [made["id"]]
     ask(free, "DELETE", f"acls/{made['id']}")
-    within(30, lambda: ask(free, "GET", "acls")["items"] == [], "no ACL")
+    within(120, lambda: ask(free, "GET", "acls")["items"] == [], "no ACL")
     wanted = {"password": "a long secret", "iterations": 4097}
     ask(free, "PUT", "scram-users/SCRAM-SHA-256/carol", wanted)
 
@@ -275,9 +275,9 @@ def test_acls_and_scram_users(guarded: tuple[KafkaCluster, GatewayProcess, Gatew
         rows = ask(free, "GET", "scram-users?search=carol")["items"]
         return [(row["mechanism"], row["iterations"]) for row in rows]
 
-    within(30, lambda: of_carol() == [("SCRAM-SHA-256", 4097)], "the user")
+    within(120, lambda: of_carol() == [("SCRAM-SHA-256", 4097)], "the user")
     ask(free, "DELETE", "scram-users/SCRAM-SHA-256/carol")
-    within(30, lambda: not of_carol(), "no user")
+    within(120, lambda: not of_carol(), "no user")
 
 
 def test_what_the_cluster_refuses_names_the_acl(
@@ -301,7 +301,7 @@ def test_what_the_cluster_refuses_names_the_acl(
         found = ask(alice, "GET", "topics")
         return found if [row["name"] for row in found["items"]] == ["open"] else None
 
-    page = within(30, listed, "the topic that may be described")
+    page = within(120, listed, "the topic that may be described")
     (row,) = page["items"]
     assert (row["size_bytes"], row["records"]) == (None, 0)
     wanted = {(each["api"], each["operation"], each["resource_type"]) for each in page["upstream"]["refused"]}
@@ -349,4 +349,4 @@ def test_a_frozen_node_hangs_no_page(gateway: GatewayProcess, cluster: KafkaClus
         ends = [each["end"] for each in found["partition_list"]]
         return bool(found["upstream"]["error"] == "" and all(ends))
 
-    within(60, complete, "a whole reading again")
+    within(120, complete, "a whole reading again")
