@@ -111,8 +111,8 @@ class GroupService:
         """Load all groups, once, before the first request. Blocks."""
         for log in self._logs.read():
             self._logs.replay(log.values.items(), self.coordinator.replay)
-            for producer_id, pending in log.pending.items():
-                self._pend(producer_id, pending.items())
+            for producer_id, key, value in log.pending:
+                self._pend(producer_id, ((key, value),))
         if not self._logs.is_unreadable:
             self.write_now(self.coordinator.loaded(now), now)
 
@@ -148,13 +148,13 @@ class GroupService:
         for log, added in writing.written:
             if writing.producer is None:
                 log.keep(added)
-                for key, value in added:
-                    if value is None:
-                        self.coordinator.offsets.tombstone_written(key)
+                self.coordinator.offsets.written(added)
             else:
                 log.pend(writing.producer[0], added)
                 self._pend(writing.producer[0], added)
-            log.tidy(now.wall_ms, self._partitions.commit)
+        if not self._open:  # nothing is written that is not applied
+            for log, _ in writing.written:
+                log.tidy(now.wall_ms, self._partitions.commit)
         return writing.effects
 
     def expire(self, now: Now, on_failure: OnTimerFailure | None = None) -> Effects:

@@ -9,11 +9,13 @@ values. (Kafka: CoordinatorLoader, and compaction)
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.coordinator.group.messages import Record
+from broker.coordinator.pending import Pending
 from broker.coordinator.topic_logs import read_batches
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -46,17 +48,15 @@ REWRITTEN_AT_ONCE: Final = 128
 class OffsetsLog:
     """A partition's log and values. `values` holds the last value of each key, without deleted keys.
 
-    `pending` holds the last record of each key of each producer's open transaction; they become values with
-    its commit marker. A tombstone outside it removes them.
+    `pending` holds the last record of each key of each producer's open transaction; with its commit marker it
+    becomes the value, unless a later one has been written. A tombstone removes it.
     """
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
         self.values: dict[bytes, bytes] = {}
-        self.pending: dict[int, dict[bytes, bytes | None]] = {}
-        self._pending_in: dict[bytes, set[int]] = {}
-        """By key, the producers with a pending record of it."""
-        self._rewriting: tuple[int, list[bytes]] | None = None
+        self.pending = Pending[bytes, bytes]()
+        self._rewriting: tuple[int, deque[bytes]] | None = None
         """While a rewrite runs: the offset before which everything will be obsolete, and the keys left."""
         self._rewrote_ms = 0
         self._rewritten: tuple[int, int] | None = None
@@ -113,35 +113,35 @@ class OffsetsLog:
 
     def keep(self, written: Iterable[Record]) -> None:
         """Apply written records to `values`."""
-        values = self.values
+        values, pending = self.values, self.pending
         for key, value in written:
             if value is None:
                 values.pop(key, None)
-                for producer_id in self._pending_in.pop(key, ()):
-                    del self.pending[producer_id][key]
+                pending.drop(key)
             else:
                 values[key] = value
+                if pending:
+                    pending.supersede(key)
 
     def pend(self, producer_id: int, written: Iterable[Record]) -> None:
-        """Note written records of an open transaction."""
-        pending = self.pending.setdefault(producer_id, {})
+        """Note written records of an open transaction; a tombstone applies at once, as in Kafka."""
         for key, value in written:
-            pending[key] = value
-            self._pending_in.setdefault(key, set()).add(producer_id)
+            if value is None:
+                self.keep(((key, None),))
+            else:
+                self.pending.add(producer_id, key, value)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Apply a written marker."""
-        ended = self.pending.pop(producer_id, {})
-        for key in ended:
-            producers = self._pending_in[key]
-            producers.remove(producer_id)
-            if not producers:
-                del self._pending_in[key]
-        if is_commit:
-            self.keep(ended.items())
+        for key in self.pending.keys_of(producer_id):
+            value = self.pending.end(producer_id, key, is_commit=is_commit)
+            if value is not None:
+                self.values[key] = value
 
     def tidy(self, wall_ms: int, commit: Callable[[], object]) -> None:
-        """Take the next due step of a rewrite. Requires that nothing is staged."""
+        """Take the next due step of a rewrite. Requires that all written records are applied: an older value
+        would be written after a newer one.
+        """
         log = self.log
         try:
             if self._rewriting is not None:
@@ -157,38 +157,42 @@ class OffsetsLog:
                 # What an open transaction has written stays: only its marker makes it a value.
                 start = log.last_stable_offset
                 self._set_due_offset(log.high_watermark + len(self.values))
-                self._rewrite_some(start, list(self.values), wall_ms, commit)
+                self._rewrite_some(start, deque(self.values), wall_ms, commit)
         except ApiError as error:
             logger.warning("%s-%d: obsolete records cannot be removed: %s", log.topic, log.index, error)
 
     def _rewrite_some(
-        self, start: int, keys: list[bytes], wall_ms: int, commit: Callable[[], object]
+        self, start: int, keys: deque[bytes], wall_ms: int, commit: Callable[[], object]
     ) -> None:
-        """Write the current values of the last keys again. A key that is gone meanwhile has a tombstone."""
+        """Write the current values of the next keys again. A key that is gone meanwhile has a tombstone.
+
+        The value of a pending key waits for the marker: written after the pending record, it would supersede
+        it.
+        """
         self._rewriting = None
         self._rewrote_ms = wall_ms
-        values = self.values
-        some = self._last_of(keys)
-        staged = self.stage([(key, values[key]) for key in some if key in values], wall_ms)
+        some: list[Record] = []
+        size = 0
+        for _ in range(min(len(keys), REWRITTEN_AT_ONCE)):
+            key = keys[0]
+            value = self.values.get(key)
+            if value is not None and any(True for _ in self.pending.of(key)):
+                keys.rotate(-1)
+                continue
+            if value is not None:
+                size += len(key) + len(value)
+                if some and size > BATCH:
+                    break
+                some.append((key, value))
+            keys.popleft()
+        staged = self.stage(some, wall_ms)
         commit()
         if any(each.error is not None for each in staged):
             return  # begins anew when due
-        del keys[-len(some) :]
         if keys:
             self._rewriting = start, keys
         else:
             self._rewritten = start, self.log.high_watermark
-
-    def _last_of(self, keys: list[bytes]) -> list[bytes]:
-        """Return the last keys, at least one, that are rewritten together."""
-        some: list[bytes] = []
-        size = 0
-        for key in reversed(keys[-REWRITTEN_AT_ONCE:]):
-            size += len(key) + len(self.values.get(key, b""))
-            if some and size > BATCH:
-                break
-            some.append(key)
-        return some
 
     def _set_due_offset(self, used: int) -> None:
         self._due_at = used + max(SPARE, 4 * len(self.values))

@@ -104,6 +104,8 @@ class TransactionService:
         self._groups = groups
         self._logs = TopicLogs(TRANSACTIONS_TOPIC, partitions, OffsetsLog, logger, "transactions")
         self._paused_until_ms = 0
+        self._unsettled = 0
+        """Changes that are staged and not settled."""
         self.on_deadline: Callable[[int], None] = lambda _deadline_ms: None
         """Called with each deadline that is added, in ms."""
         self.coordinator.on_deadline = self._deadline_added
@@ -142,11 +144,13 @@ class TransactionService:
         except ApiError as error:
             return COORDINATOR_ERRORS.get(error.code, error.code)
         change.begin()
+        self._unsettled += 1
         return WrittenChange(change, log, staged)
 
     def settle(self, written: WrittenChange, now: Now, decision: str | None = None) -> ErrorCode:
         """Apply a committed change, or withdraw it and return the error. `decision` None: a producer's."""
         change, log, staged = written
+        self._unsettled -= 1
         error = next((each.error for each in staged if each.error is not None), None)
         if error is not None:
             change.withdraw()
@@ -162,7 +166,8 @@ class TransactionService:
                 transactional_id, client = transaction.transactional_id, transaction.client
                 abort = CoordinatorAbort(transactional_id, decision, before, client, now.wall_ms)
                 self.on_abort(abort)
-        log.tidy(now.wall_ms, self._partitions.commit)
+        if not self._unsettled:  # nothing is written that is not applied
+            log.tidy(now.wall_ms, self._partitions.commit)
         return ErrorCode.NONE
 
     def abort(self, transaction: Transaction, now: Now) -> ErrorCode:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -434,6 +435,34 @@ async def test_offsets_take_effect_with_the_commit(
     assert await _offset(harness, "g", stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     assert await producer.end(commit=commit) == 0
     assert await _offset(harness, "g", stable=True) == (5 if commit else -1, 0)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("order", list(permutations(["outside", "first", "second"])))
+async def test_the_offset_that_was_committed_last_counts(
+    tmp_path: Path, order: tuple[str, ...], restarts: bool
+) -> None:
+    """Not the one whose marker was written last, as in Kafka."""
+    harness = Harness(tmp_path)
+    first = await producer_on(harness)
+    second = await TransactionalProducer(harness, "u").begin()
+    for number, each in enumerate(order, 1):
+        if each == "outside":
+            await commit(harness, number, topic="events", group="g")
+        else:
+            producer = first if each == "first" else second
+            assert await producer.commit_offset("g", number) == 0
+    if restarts:
+        harness.close()
+        harness = first.harness = second.harness = Harness(tmp_path)
+    assert (await _offset(harness, "g", stable=True))[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    for producer in (second, first):
+        assert await producer.end(commit=True) == 0
+    assert await _offset(harness, "g", stable=True) == (3, 0)
+    harness.close()
+    again = Harness(tmp_path)
+    assert await _offset(again, "g", stable=True) == (3, 0)
+    again.close()
 
 
 async def test_offsets_of_unknown_members_are_refused(harness: Harness) -> None:

@@ -6,12 +6,16 @@ import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
+from broker.coordinator import offsets_log
+from broker.coordinator.group.records import decode_offset_value
+from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.topic_logs import coordinator_partition
 from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from broker.records.build import NewRecord, build_batch
@@ -29,6 +33,7 @@ from tests.api.group import (
     sync_request,
 )
 from tests.api.harness import WALL_MS, Harness
+from tests.api.transacting import TransactionalProducer
 
 OFFSETS = "__consumer_offsets"
 
@@ -248,3 +253,51 @@ def test_a_key_goes_where_java_puts_it(key: str, hash_code: int | None) -> None:
     expected = 0 if hash_code == -(2**31) else abs(hash_code)
     for count in (1, 2, 50, 2**31 - 1):
         assert coordinator_partition(key, count) == expected % count
+
+
+def stored(harness: Harness, topic: str) -> dict[bytes, bytes]:
+    """What a restart would find. Flushes, so that a rewrite can end and the next one begin."""
+    log = harness.partitions.log(topic, 0)
+    assert log is not None
+    chore = log.flush(0)
+    chore.run()
+    chore.finish()
+    read = OffsetsLog(log)
+    read.read()
+    return read.values
+
+
+async def test_a_rewrite_waits_for_commits_that_are_written_together(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The value before one of them, written again after it, would count after a restart."""
+    monkeypatch.setattr(offsets_log, "SPARE", 1)
+    again = reopened(harness, tmp_path)
+    await again.create_topic("orders", 2)
+    await find_coordinator(again)
+    for number in range(1, 20):
+        batch = [await again.stage(commit_request(number, group=each)) for each in ("other", GROUP)]
+        again.deliver(batch)
+        again.advance(1)
+        (found,) = {decode_offset_value(each).offset for each in stored(again, OFFSETS).values()}
+        assert found == number
+    log = again.partitions.log(OFFSETS, 0)
+    assert log is not None and log.log_start_offset > 0, "values were written again"
+    again.close()
+
+
+async def test_so_does_one_of_transactions(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets_log, "SPARE", 1)
+    again = reopened(harness, tmp_path)
+    producers = [await TransactionalProducer(again, each).begin() for each in ("t", "u")]
+    for _ in range(19):
+        requests = [InitProducerIdRequest(each.transactional_id, 60_000) for each in producers]
+        again.deliver([await again.stage(each) for each in requests])
+        again.advance(1)
+        (service,) = again.transactions._logs.by_index.values()
+        assert stored(again, "__transaction_state") == service.values
+    log = again.partitions.log("__transaction_state", 0)
+    assert log is not None and log.log_start_offset > 0, "values were written again"
+    again.close()

@@ -1,6 +1,7 @@
 """A log that holds the last value of each key, rewritten when most records are obsolete."""
 
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -248,27 +249,73 @@ def test_values_changed_during_a_rewrite_are_the_last_after_it(store: LogStore, 
     assert values_of(log) == offsets.values == expected
 
 
+def pend(offsets: OffsetsLog, store: LogStore, producer: int, *records: tuple[bytes, bytes]) -> None:
+    staged = offsets.stage(records, WALL_MS, producer=(producer, 0))
+    store.commit()
+    assert all(each.error is None for each in staged)
+    offsets.pend(producer, records)
+
+
+def mark(offsets: OffsetsLog, store: LogStore, producer: int, *, is_commit: bool) -> None:
+    offsets.log.stage_marker(Marker(is_commit, 0), producer, 0, WALL_MS)
+    store.commit()
+    offsets.end_transaction(producer, is_commit=is_commit)
+
+
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_a_rewrite_keeps_what_an_open_transaction_wrote(
+def test_a_rewrite_waits_for_what_an_open_transaction_wrote(
     store: LogStore, log: PartitionLog, is_commit: bool
 ) -> None:
+    """The old value, written again after the pending one, would supersede it."""
     offsets = OffsetsLog(log)
     write(offsets, store, (b"k", b"old"))
-    staged = offsets.stage([(b"k", b"new")], WALL_MS, producer=(7, 0))
-    store.commit()
-    assert staged[0].error is None
-    offsets.pend(7, [(b"k", b"new")])
+    pend(offsets, store, 7, (b"k", b"new"))
     assert values_of(log) == {b"k": b"old"}
     fill(offsets, store, SPARE + 2)
-    write(offsets, store, (b"a", b"last"), at_ms=WALL_MS + 1)
-    flush(log)
-    write(offsets, store, (b"a", b"last"), at_ms=WALL_MS + 2)
+    for at_ms in (1, 2):
+        write(offsets, store, (b"a", b"last"), at_ms=WALL_MS + at_ms)
+        flush(log)
+    assert log.log_start_offset == 0 and values_of(log) == {b"k": b"old", b"a": b"last"}
+    mark(offsets, store, 7, is_commit=is_commit)
+    for at_ms in (3, 4):
+        write(offsets, store, (b"a", b"last"), at_ms=WALL_MS + at_ms)
+        flush(log)
     assert log.log_start_offset == 1  # where the transaction begins
-    log.stage_marker(Marker(is_commit, 0), 7, 0, WALL_MS)
-    store.commit()
-    offsets.end_transaction(7, is_commit=is_commit)
     expected = {b"a": b"last", b"k": b"new" if is_commit else b"old"}
     assert values_of(log) == offsets.values == expected
+
+
+def test_a_rewrite_does_not_wait_for_what_is_superseded(store: LogStore, log: PartitionLog) -> None:
+    offsets = OffsetsLog(log)
+    pend(offsets, store, 7, (b"k", b"pending"))
+    write(offsets, store, (b"k", b"later"))
+    fill(offsets, store, SPARE + 2)
+    for at_ms in (1, 2):
+        write(offsets, store, (b"a", b"last"), at_ms=WALL_MS + at_ms)
+        flush(log)
+    assert offsets.log.high_watermark > SPARE + 4  # both keys were written again
+    mark(offsets, store, 7, is_commit=True)
+    assert values_of(log) == offsets.values == {b"k": b"later", b"a": b"last"}
+
+
+@pytest.mark.parametrize("order", list(permutations(["first", "second", "outside"])))
+@pytest.mark.parametrize("ends", [(7, 8), (8, 7)])
+def test_the_record_that_was_written_last_counts(
+    store: LogStore, log: PartitionLog, order: tuple[str, ...], ends: tuple[int, int]
+) -> None:
+    """Whichever transaction ends first, and after a restart too."""
+    offsets = OffsetsLog(log)
+    for each in order:
+        if each == "outside":
+            write(offsets, store, (b"k", b"outside"))
+        else:
+            pend(offsets, store, 7 if each == "first" else 8, (b"k", each.encode()))
+    again = OffsetsLog(log)
+    again.read()
+    assert list(again.pending) == list(offsets.pending)
+    for producer in ends:
+        mark(offsets, store, producer, is_commit=True)
+    assert values_of(log) == offsets.values == {b"k": order[-1].encode()}
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
@@ -290,26 +337,25 @@ def test_a_tombstone_ends_what_open_transactions_wrote(
     assert values_of(log) == offsets.values == expected
 
 
-class Untouched(dict[bytes, bytes | None]):
-    """Of an open transaction that a tombstone has nothing to do with."""
-
-    def pop(self, key: bytes, *default: object) -> bytes | None:
-        raise AssertionError(f"{key!r} was looked for")
-
-
-def test_a_tombstone_looks_only_at_transactions_with_its_key(log: PartitionLog) -> None:
-    """A busy cluster has thousands of them, and a start reads every tombstone of the log."""
+def test_a_tombstone_leaves_other_keys_of_its_transactions(log: PartitionLog) -> None:
     offsets = OffsetsLog(log)
     for producer in (7, 8, 9):
         offsets.pend(producer, [(b"k" if producer < 9 else b"l", b"%d" % producer)])
-    offsets.pending[9] = Untouched(offsets.pending[9])
     offsets.keep([(b"none", None), (b"k", None), (b"k", None)])
-    assert offsets.pending == {7: {}, 8: {}, 9: {b"l": b"9"}}
+    assert list(offsets.pending) == [(9, b"l", b"9")]
     for producer in (7, 8, 9):
         offsets.end_transaction(producer, is_commit=True)
     assert offsets.values == {b"l": b"9"} and not offsets.pending
     offsets.keep([(b"l", None)])
     assert not offsets.values
+
+
+def test_a_tombstone_within_a_transaction_applies_at_once(log: PartitionLog) -> None:
+    offsets = OffsetsLog(log)
+    offsets.keep([(b"k", b"old")])
+    offsets.pend(7, [(b"k", b"new")])
+    offsets.pend(8, [(b"k", None)])
+    assert not offsets.values and not offsets.pending
 
 
 def test_a_compacted_log_has_the_same_values_and_open_transactions(store: LogStore) -> None:
@@ -335,5 +381,5 @@ def test_a_compacted_log_has_the_same_values_and_open_transactions(store: LogSto
     assert run.stats.records_written < run.stats.records_read and log.size < size / 2
     after = OffsetsLog(log)
     after.read()
-    assert (after.values, after.pending) == (before.values, before.pending)
-    assert after.pending == {99: {b"open": b"1"}}
+    assert (after.values, list(after.pending)) == (before.values, list(before.pending))
+    assert list(after.pending) == [(99, b"open", b"1")]

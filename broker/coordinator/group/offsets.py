@@ -1,6 +1,7 @@
 """The committed offsets of groups of all types: committed, fetched, deleted; and the topics of a group.
 
-Those that a transaction commits are pending until its marker. The topics that the members of a classic group
+Those that a transaction commits are pending until its marker, and then count unless a later record has
+superseded them. The topics that the members of a classic group
 subscribe to are read from their metadata before offsets are deleted or expire. A generation only keeps its
 members' metadata: reading 10,000 topics takes 3 ms for each member, and most generations never need them.
 Members of the other protocols state their topics. (Kafka: OffsetMetadataManager with its OpenTransactions,
@@ -8,7 +9,7 @@ ClassicGroup.computeSubscribedTopics)
 """
 
 import struct
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final
 
@@ -28,6 +29,7 @@ from broker.coordinator.group.messages import (
     OffsetDeleteReply,
     Offsets,
     OffsetToCommit,
+    Record,
     Token,
 )
 from broker.coordinator.group.modern_group import ModernGroup
@@ -130,19 +132,28 @@ class GroupOffsets:
         self._groups = groups
         self._pending = groups.pending_offsets
 
-    def tombstone_written(self, key: bytes) -> None:
-        """Drop what open transactions have committed for a partition whose tombstone was written."""
+    def written(self, records: Iterable[Record]) -> None:
+        """Let what open transactions have committed for a partition give way to records that were written
+        outside transactions: tombstones and later offsets.
+        """
         if self._pending.is_empty:
             return
-        place = decode_key(key)
-        if isinstance(place, OffsetKey):
-            self._pending.drop(place)
+        for key, value in records:
+            place = decode_key(key)
+            if not isinstance(place, OffsetKey):
+                continue
+            if value is None:
+                self._pending.drop(place)
+            else:
+                self._pending.supersede(place)
 
     def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        """Apply one record of an open transaction. Raises UnreadableRecord."""
+        """Apply one record of an open transaction; None: a later one supersedes it. Raises
+        UnreadableRecord.
+        """
         place = decode_key(key)
-        if isinstance(place, OffsetKey) and value is not None:
-            self._pending.add(producer_id, place, decode_offset_value(value))
+        if isinstance(place, OffsetKey):
+            self._pending.add(producer_id, place, None if value is None else decode_offset_value(value))
 
     def commit(self, request: CommitRequest, token: Token, now: Now) -> Effects:
         """Handle an OffsetCommit: commit or reject each offset separately, and restart the session of a
@@ -175,10 +186,9 @@ class GroupOffsets:
 
     def end_transaction(self, producer_id: int, is_wanted: Callable[[str], bool], *, is_commit: bool) -> None:
         """Apply the marker of a transaction to the groups that are wanted."""
-        for place, committed in self._pending.end(producer_id, is_wanted):
-            if is_commit:
-                group = self._groups.get_or_create(place.group_id)
-                group.offsets.setdefault(place.topic, {})[place.partition] = committed
+        for place, committed in self._pending.end(producer_id, is_wanted, is_commit=is_commit):
+            group = self._groups.get_or_create(place.group_id)
+            group.offsets.setdefault(place.topic, {})[place.partition] = committed
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Return whether an open transaction has committed an offset of this partition."""

@@ -164,7 +164,6 @@ def test_offsets_that_are_pending_are_deleted_a_few_at_a_time_too(talk):
         counts.append(count)
         effects = coordinator.delete_some_offsets("g", object(), talk.now)
         assert len(effects.records) == OFFSETS_AT_ONCE
-        for key, _ in effects.records:
-            coordinator.offsets.tombstone_written(key)
+        coordinator.offsets.written(effects.records)
     assert counts == [2 * OFFSETS_AT_ONCE + 1, OFFSETS_AT_ONCE + 1] and count == 1
     assert talk.delete("g") == [ErrorCode.NONE]

@@ -203,8 +203,7 @@ def test_what_is_committed_for_a_topic_that_was_created_again_meanwhile_stays(ta
         elif not partitions:
             pending.add(1, OffsetKey("g", "t", 0), CommittedOffset(7, -1, "", 0, topic_id=NEW))
         effects = offsets.partitions_deleted(group_id, partitions, deleted, talk.now)
-        for key, _ in effects.records:
-            offsets.tombstone_written(key)
+        offsets.written(effects.records)
     if place == "pending":
         offsets.end_transaction(1, lambda _group_id: True, is_commit=True)
     assert talk.committed("t") == 7 and talk.committed("u") is None
@@ -252,6 +251,12 @@ def offset(number: int) -> CommittedOffset:
     return CommittedOffset(number, -1, "", 0)
 
 
+def end(
+    pending: PendingOffsets, producer_id: int, *group_ids: str, is_commit: bool = True
+) -> list[tuple[OffsetKey, CommittedOffset]]:
+    return pending.end(producer_id, lambda group: not group_ids or group in group_ids, is_commit=is_commit)
+
+
 def test_offsets_are_pending_until_every_producer_has_ended() -> None:
     pending = PendingOffsets()
     assert not pending.has("g", "t", 0)
@@ -259,20 +264,20 @@ def test_offsets_are_pending_until_every_producer_has_ended() -> None:
     pending.add(1, place("g"), offset(6))
     pending.add(2, place("g"), offset(7))
     assert pending.has("g", "t", 0) and not pending.has("g", "t", 1) and not pending.has("h", "t", 0)
-    assert pending.end(1, lambda _: True) == [(place("g"), offset(6))]
+    assert end(pending, 1) == [(place("g"), offset(6))]
     assert pending.has("g", "t", 0)
-    assert pending.end(2, lambda _: True) == [(place("g"), offset(7))]
+    assert end(pending, 2) == [(place("g"), offset(7))]
     assert not pending.has("g", "t", 0)
-    assert pending.end(2, lambda _: True) == []
+    assert end(pending, 2) == []
 
 
 def test_a_marker_ends_the_groups_of_its_partition_only() -> None:
     pending = PendingOffsets()
     pending.add(1, place("g"), offset(5))
     pending.add(1, place("h"), offset(6))
-    assert pending.end(1, lambda group: group == "g") == [(place("g"), offset(5))]
+    assert end(pending, 1, "g") == [(place("g"), offset(5))]
     assert pending.has("h", "t", 0)
-    assert pending.end(1, lambda group: group == "h") == [(place("h"), offset(6))]
+    assert end(pending, 1, "h") == [(place("h"), offset(6))]
 
 
 def test_a_tombstone_ends_the_offsets_of_every_producer() -> None:
@@ -285,7 +290,7 @@ def test_a_tombstone_ends_the_offsets_of_every_producer() -> None:
     pending.drop(place("g"))
     assert list(pending.partitions_of("g")) == [("u", 3)] and pending.group_ids() == ["g"]
     for producer in (1, 2):
-        assert pending.end(producer, lambda _: True) == [(OffsetKey("g", "u", 3), offset(9))]
+        assert end(pending, producer) == [(OffsetKey("g", "u", 3), offset(9))]
     assert pending.is_empty
 
 
@@ -295,3 +300,41 @@ def test_pending_offsets_are_of_a_topic_that_one_of_them_is_of() -> None:
     assert [pending.may_be_of(place("g"), each) for each in (OLD, NEW, UNKNOWN)] == [True, False, True]
     pending.add(2, place("g"), offset(2)._replace(topic_id=NEW))
     assert pending.may_be_of(place("g"), NEW) and not pending.may_be_of(place("h"), NEW)
+
+
+@pytest.mark.parametrize("ends", [(1, 2), (2, 1)])
+def test_of_two_transactions_the_later_offset_counts_whichever_ends_last(ends: tuple[int, int]) -> None:
+    pending = PendingOffsets()
+    pending.add(1, place("g"), offset(5))
+    pending.add(2, place("g"), offset(7))
+    counted = [each for producer in ends for each in end(pending, producer)]
+    assert counted[-1] == (place("g"), offset(7)) and len(counted) == (2 if ends == (1, 2) else 1)
+    assert pending.is_empty
+
+
+def test_an_offset_that_is_committed_again_is_later() -> None:
+    pending = PendingOffsets()
+    pending.add(1, place("g"), offset(5))
+    pending.add(2, place("g"), offset(7))
+    pending.add(1, place("g"), offset(6))
+    assert end(pending, 1) == [(place("g"), offset(6))]
+    assert end(pending, 2) == []
+
+
+def test_an_aborted_transaction_supersedes_nothing() -> None:
+    pending = PendingOffsets()
+    pending.add(1, place("g"), offset(5))
+    pending.add(2, place("g"), offset(7))
+    assert end(pending, 2, is_commit=False) == []
+    assert end(pending, 1) == [(place("g"), offset(5))]
+
+
+def test_a_superseded_offset_stays_pending_until_the_marker() -> None:
+    """An OffsetFetch with require_stable waits for it, as at Kafka."""
+    pending = PendingOffsets()
+    pending.add(1, place("g"), offset(5))
+    pending.add(1, place("h"), offset(6))
+    pending.supersede(place("g"))
+    assert pending.has("g", "t", 0) and list(pending.of(place("g"))) == []
+    assert end(pending, 1) == [(place("h"), offset(6))]
+    assert pending.is_empty
