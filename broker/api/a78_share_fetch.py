@@ -7,11 +7,12 @@ waiting members one acquires what becomes available, and records do not wait unt
 partitions are loaded. The response has the acquired ranges with their delivery counts, and whole batches
 around them. Records are never null. A fetch over its byte-rate quota or its client's request quota gets no
 records, and they count as not delivered. An unknown partition does not end the wait of the others. An unknown
-topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of the request). The first
-response of a session names all partitions that records can be acquired from, later ones those with records or
-an error, and once those that are new in the session or had an error before. Version 2 can ask for at most
-`max_records` without whole batches (KIP-1206). It can renew the locks of records, too: such a request fetches
-nothing, and its limits must be 0 (KIP-1222).
+topic id is UNKNOWN_TOPIC_ID of its partitions (Kafka: UNKNOWN_SERVER_ERROR of the request); that of a topic
+which is deleted within the session is UNKNOWN_TOPIC_OR_PARTITION. The first response of a session names all
+partitions that records can be acquired from, later ones those with records or an error, and once those that
+are new in the session or had an error before. Version 2 can ask for at most `max_records` without whole
+batches (KIP-1206). It can renew the locks of records, too: such a request fetches nothing, and its limits
+must be 0 (KIP-1222).
 """
 
 from broker.api.registry import api
@@ -54,6 +55,8 @@ def handle(message: ShareFetchRequest, context: RequestContext, services: ShareS
         session = _session(message, MemberKey(group_id, member_id), has_acknowledgements, context, services)
     except ApiError as error:
         return _refused(error.code, error.message)
+    by_id = services.partitions.by_id
+    session.known_topics.update(each.topic_id for each in message.topics if each.topic_id in by_id)
     epoch = message.share_session_epoch
     keys = session.rotated(epoch)
     acknowledging = Acknowledging(group_id, member_id, context, services, renews=message.is_renew_ack)
@@ -133,7 +136,7 @@ def _fetch(
 
     def want(key: SharePartitionKey) -> Slices[None]:
         try:
-            wanted.append((yield from _wanted(key, context, services)))
+            wanted.append((yield from _wanted(key, session, context, services)))
         except ApiError as error:
             failures[key] = Failure(error.code, error.message)
         yield None
@@ -162,10 +165,12 @@ def _fetch(
 
 
 def _wanted(
-    key: SharePartitionKey, context: RequestContext, services: ShareServices
+    key: SharePartitionKey, session: ShareSession, context: RequestContext, services: ShareServices
 ) -> Slices[WantedPartition]:
     """Return the partition with its log and its share partition. Raises ApiError."""
     topic = services.partitions.by_id.get(key.topic_id)
+    if topic is None and key.topic_id in session.known_topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     if not services.security.allows_topic(context, Operation.READ, topic.name):

@@ -40,16 +40,18 @@ class ShareSession:
     """The partitions of one member. `epoch` is the next request's.
 
     `partitions` says of each whether the next response names it even if it has no records. `last_response` is
-    applied when the member sends its next request: until then a quota can still take its records.
+    applied when the member sends its next request: until then a quota can still take its records. `known_topics`
+    has the ids that existed when the member named them.
     """
 
-    __slots__ = ("connection", "epoch", "key", "last_response", "partitions")
+    __slots__ = ("connection", "epoch", "key", "known_topics", "last_response", "partitions")
 
     def __init__(self, key: MemberKey, connection: str) -> None:
         self.key = key
         self.connection = connection
         self.epoch = FIRST_EPOCH + 1
         self.partitions: dict[SharePartitionKey, bool] = {}
+        self.known_topics: set[bytes] = set()
         self.last_response: Sequence[Told] = ()
 
     def apply_last_response(self) -> None:

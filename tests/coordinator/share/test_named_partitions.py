@@ -10,6 +10,7 @@ from broker.common.errors import ErrorCode
 from broker.coordinator.share.share_partition import ShareLimits
 from broker.coordinator.share.share_partitions import ShareSettings
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.share_fetch import FetchPartition, FetchTopic
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord, build_batch
@@ -130,3 +131,25 @@ async def test_what_the_request_quota_withholds_is_named_later(harness: Harness,
         asking.outcome = outcome.withhold(outcome, throttle)
     assert named_in(harness.answer(asking)) == ({} if is_throttled else {1: 0})
     assert await named(member) == ({1: 0} if is_throttled else {})
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+async def test_a_topic_that_is_deleted_within_the_session_was_known(
+    harness: Harness, is_waiting: bool
+) -> None:
+    """Its partitions have another error than those of an id that never was, as in Kafka."""
+    member = Member(harness)
+    assert await named(member, [0, 1]) == {0: 0, 1: 0}
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState("orders")])
+    if is_waiting:
+        waiting = await put(member, wait_ms=500)
+        await harness.ask(delete)
+        harness.advance(500)
+        harness.answer(waiting)
+    else:
+        await harness.ask(delete)
+    for _ in range(2):
+        assert await named(member) == {0: UNKNOWN, 1: UNKNOWN}
+    assert await named(member, [2]) == {0: UNKNOWN, 1: UNKNOWN, 2: UNKNOWN}
+    member.name, member.epoch = "b", 0
+    assert await named(member, [0]) == {0: int(ErrorCode.UNKNOWN_TOPIC_ID)}
