@@ -40,8 +40,8 @@ class ShareSession:
     """The partitions of one member. `epoch` is the next request's.
 
     `partitions` says of each whether the next response names it even if it has no records. `last_response` is
-    applied when the member sends its next request: until then a quota can still take its records. `known_topics`
-    has the ids that existed when the member named them.
+    applied when the member sends its next request: until then a quota can still take its records.
+    `known_topics` has the ids that existed when the member named them.
     """
 
     __slots__ = ("connection", "epoch", "key", "known_topics", "last_response", "partitions")
