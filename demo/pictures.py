@@ -6,6 +6,7 @@ days, which the tenants have not made: they are invented, or `--warehouse` says 
 """
 
 import base64
+import json
 import shutil
 import tempfile
 import time
@@ -18,6 +19,7 @@ from playwright.sync_api import sync_playwright
 from broker.common.principal import ANONYMOUS
 from demo import scene
 from demo.invented import write_tables
+from demo.picture_list import LEFT_OUT, MENUS, OF_INSIGHTS, shown_menu
 from demo.place import Place, own_broker
 from webui.pages import PAGES
 
@@ -39,12 +41,6 @@ AUTHORIZER: Final = (
     "super.users=User:ANONYMOUS",
 )
 """For the page of ACLs; the tenants of the demo have no logins."""
-
-LEFT_OUT: Final = frozenset({"upstream", "broker_quotas", "delegation_tokens"})
-"""Pages without a picture: of gateways, and those that have nothing to show here."""
-
-OF_INSIGHTS: Final = ("quotas", "throttling", "latency")
-"""Views of Insights that have a picture of their own."""
 
 QUALITY: Final = 82
 
@@ -81,10 +77,22 @@ def _take(place: Place, folder: Path, only: tuple[str, ...]) -> None:
             if any(name == "insights" for _, name in pages):
                 pages += [(f"/insights?view={view}&days=30", f"insights-{view}") for view in OF_INSIGHTS]
             _take_in(place, folder, pages, color_scheme="dark")
+            _note_menus(folder, only)
             if only:
                 return
             small = [("/", "phone-overview"), ("/throttled", "phone-throttled")]
             _take_in(place, folder, small, viewport=PHONE, color_scheme="light")
+
+
+def _note_menus(folder: Path, only: tuple[str, ...]) -> None:
+    path = folder / MENUS
+    noted = json.loads(path.read_text(encoding="utf-8")) if only and path.exists() else {}
+    noted |= {
+        page.key: shown_menu(page)
+        for page in PAGES
+        if page.key not in LEFT_OUT and (not only or page.key in only)
+    }
+    path.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _take_in(place: Place, folder: Path, pages: list[tuple[str, str]], **look: Any) -> None:
