@@ -9,6 +9,7 @@ from broker.controller.rows.upstream import GatewaySums, Incomplete
 from broker.quotas.entity import Entity
 from broker.quotas.remote_use import SensorUse
 from tests.webui.browser.conftest import Watched
+from tests.webui.fake_resolving import usage
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import connection
 
@@ -121,3 +122,33 @@ def test_a_rule_that_was_tried_is_taken_to_the_editor(page: Watched, expect: Any
     expect(opened.locator("form.editor").get_by_label("Produce")).to_have_value("3 MB")
     expect(opened.get_by_label("Name of the user")).to_have_value("alice")
     assert broker.rows == {}
+
+
+def test_what_the_client_does_stands_with_its_limits(ruled: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.connection_rows = [
+        *(connection("app", "alice", 1 + number, software_version="2.16.0") for number in range(2)),
+        connection("app", "alice", 3, software_version="2.15.0"),
+        connection("app2", "alice", 4),
+        connection("app", "bob", 5),
+    ]
+    broker.usage_rows = [usage("alice", "app", 5e6), usage("alice", "app2", 7e6), usage("bob", "app", 9e6)]
+    opened = ruled.go("/explain?user=alice&client_id=app")
+    facts = opened.locator(".client-facts")
+    expect(facts.get_by_role("row")).to_have_count(1 + 3)
+    expect(facts).to_contain_text("2.16.0: 2")
+    expect(facts).to_contain_text("2.15.0: 1")
+    expect(facts).to_contain_text("5 MB/s in")
+    expect(facts).to_contain_text("None has asked for subscriptions.")
+    expect(facts.get_by_role("link", name="All in Connections")).to_have_attribute(
+        "href", "/connections?q=app"
+    )
+    opened = ruled.go("/explain?user=alice")
+    expect(opened.locator(".client-facts").get_by_role("row")).to_have_count(1 + 4)
+    expect(opened.locator(".client-facts")).to_contain_text("12 MB/s in")
+
+
+def test_a_client_that_is_gone_has_its_rules(ruled: Watched, expect: Any) -> None:
+    opened = ruled.go("/explain?user=nobody")
+    expect(opened.locator(".client-facts")).to_contain_text("It is not connected.")
+    expect(opened.get_by_text("Traffic", exact=True)).to_be_hidden()
+    expect(verdict(opened, "Produce")).to_be_visible()

@@ -1,6 +1,7 @@
-// Explain: the rule that applies to a client, and the effect of another rule.
+// A client's page: the rules that apply to it, what it does, and the effect of another rule.
 
 import { get, post } from "./api.js";
+import { ClientFacts } from "./client_facts.js";
 import { empty, failed, h, refresh, replace } from "./dom.js";
 import { probeTable, verdicts } from "./explain_answer.js";
 import { WhatIf } from "./what_if.js";
@@ -17,6 +18,7 @@ const connected = document.getElementById("connected");
 const parts = { verdicts: h("div.verdicts"), probes: h("div.card.flush"), whatIf: h("div") };
 
 let whatIf = null;
+let facts = null;
 let latest = 0;
 let askedAt = 0;
 
@@ -51,6 +53,7 @@ async function explain() {
     if (mine !== latest) return;
     whatIf?.refused(null);
     show(found);
+    await facts.follow(who());
   } catch (problem) {
     if (mine !== latest) return;
     if (whatIf && problem.status === 400) whatIf.refused(problem);
@@ -62,7 +65,8 @@ function show(found) {
   if (!answer.contains(parts.verdicts)) {
     whatIf = new WhatIf({ who: found, onchange: () => explain() });
     replace(parts.whatIf, whatIf.element);
-    replace(answer, parts.verdicts, h("h2.section", "Rules in order of precedence"), parts.probes, parts.whatIf);
+    facts = new ClientFacts();
+    replace(answer, parts.verdicts, facts.element, h("h2.section", "Rules in order of precedence"), parts.probes, parts.whatIf);
   }
   whatIf.follow(found);
   refresh(parts.verdicts, verdicts(found));
