@@ -154,7 +154,11 @@ class Harness:
         self.control = Control(self.metadata.image, configuration, StoreCommitter(self.metadata))
         config = self.control.config
         self.log = LogStore(config.log)
-        self.log.open()
+        try:
+            self.log.open()
+        except BaseException:
+            self.metadata.close()
+            raise
         self.partitions = Partitions(self.log, lambda: self.control.config.topic_settings)
         self.partitions.on_metadata_update(self.control.image, self.control.image.topics)
         self.control.subscribe(self._listen)
