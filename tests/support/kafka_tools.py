@@ -7,6 +7,9 @@ Used by tests/endtoend. The jars are there where `python -m benchmarks.install k
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, flock
 from typing import Final
 
 import pytest
@@ -44,14 +47,44 @@ VERSIONS: Final = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 JAVA: Final = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 TIMEOUT_S: Final = 120
 
+ARCHIVE: Final = KAFKA_LIBS.parent / "tools.jsa"
+"""The classes of the tools as Java keeps them in memory, of the first tool that ran here: with it a tool takes
+0.5 s of processor time, without it 0.85. Java ignores one of other jars, and of another Java.
+"""
+
 
 def call(tool: str, *arguments: str, given: str | None = None) -> tuple[int, str, str]:
     """Status, output and errors of the tool. A tool that hangs fails the test."""
-    command = [*JAVA, "-cp", f"{KAFKA_LIBS}/*", tool, *arguments]
-    done = subprocess.run(
-        command, input=given, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    with _archive() as options:
+        done = subprocess.run(
+            [*JAVA, *options, "-cp", f"{KAFKA_LIBS}/*", tool, *arguments],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     return done.returncode, done.stdout, done.stderr
+
+
+@contextmanager
+def _archive() -> Iterator[list[str]]:
+    """The options of a tool with the archive. One tool at a time makes it where there is none."""
+    silent = "-Xlog:disable"  # Java says on the standard output what it cannot archive.
+    if ARCHIVE.exists():
+        yield [silent, f"-XX:SharedArchiveFile={ARCHIVE}"]
+        return
+    with ARCHIVE.with_suffix(".lock").open("w") as lock:
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            yield []
+            return
+        making = ARCHIVE.with_suffix(".making")
+        making.unlink(missing_ok=True)
+        yield [silent, f"-XX:ArchiveClassesAtExit={making}"]
+        if making.exists():
+            making.replace(ARCHIVE)
 
 
 def run(tool: str, *arguments: str, given: str | None = None) -> str:
