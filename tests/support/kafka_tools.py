@@ -48,8 +48,8 @@ JAVA: Final = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"
 TIMEOUT_S: Final = 120
 
 ARCHIVE: Final = KAFKA_LIBS.parent / "tools.jsa"
-"""The classes of the tools as Java keeps them in memory, of the first tool that ran here: with it a tool takes
-0.5 s of processor time, without it 0.85. Java ignores one of other jars, and of another Java.
+"""The classes of the tools as Java keeps them in memory, of the first tool that ran here: with it a tool
+takes 0.5 s of processor time, without it 0.85. Java ignores one of other jars, and of another Java.
 """
 
 
