@@ -176,7 +176,10 @@ class GroupService:
         count = topic.count
         self._logs.at(topic, index).end_transaction(producer_id, is_commit=is_commit)
         self.coordinator.offsets.end_transaction(
-            producer_id, lambda group_id: coordinator_partition(group_id, count) == index, is_commit=is_commit
+            producer_id,
+            lambda group_id: coordinator_partition(group_id, count) == index,
+            [each.effects for each in self._open if each.producer is None],
+            is_commit=is_commit,
         )
 
     def lag(self, group_id: str) -> Steps[int]:

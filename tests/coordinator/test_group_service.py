@@ -1,6 +1,7 @@
 """The group coordinator with its log: written records survive, failed writes are rolled back."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -17,7 +18,17 @@ from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
+from broker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from broker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from broker.records.build import NewRecord, build_batch
 from tests.api.group import (
     GROUP,
@@ -49,10 +60,11 @@ async def ready(harness: Harness) -> Harness:
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail every append until the test ends it with `monkeypatch.undo()`."""
 
-    def refuse(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(disk, "write_at", refuse)
+
+
+def refuse(*_: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def reopened(harness: Harness, directory: Path, *overrides: str) -> Harness:
@@ -300,4 +312,72 @@ async def test_so_does_one_of_transactions(
         assert stored(again, "__transaction_state") == service.values
     log = again.partitions.log("__transaction_state", 0)
     assert log is not None and log.log_start_offset > 0, "values were written again"
+    again.close()
+
+
+LATER: Final = {
+    "commit": (lambda: commit_request(7), 7),
+    "OffsetDelete": (
+        lambda: OffsetDeleteRequest(
+            GROUP, [OffsetDeleteRequestTopic("orders", [OffsetDeleteRequestPartition(0)])]
+        ),
+        -1,
+    ),
+    "DeleteGroups": (lambda: DeleteGroupsRequest([GROUP]), -1),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+async def test_a_marker_does_not_undo_what_is_written_after_it(
+    ready: Harness, tmp_path: Path, later: str
+) -> None:
+    """Both are in one commit: the later one has changed the offset before the marker takes effect."""
+    request, expected = LATER[later]
+    producer = await TransactionalProducer(ready).begin()
+    await commit(ready, 3)
+    assert await producer.commit_offset(GROUP, 5, topic="orders") == 0
+    topics = [WritableTxnMarkerTopic(OFFSETS, [0])]
+    marker = WriteTxnMarkersRequest(
+        [WritableTxnMarker(producer.producer_id, producer.epoch, True, topics, 0)]
+    )
+    batch = [await ready.stage(marker), await ready.stage(request())]
+    ready.deliver(batch)
+    assert ready.answer(batch[0]).markers[0].topics[0].partitions[0].error_code == 0
+    assert await committed(ready) == expected
+    again = reopened(ready, tmp_path)
+    assert await committed(again) == expected
+    again.close()
+
+
+async def test_a_later_change_that_fails_leaves_the_offset_of_the_marker(
+    ready: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await TransactionalProducer(ready).begin()
+    await commit(ready, 3)
+    assert await producer.commit_offset(GROUP, 5, topic="orders") == 0
+    topics = [WritableTxnMarkerTopic(OFFSETS, [0])]
+    marker = WriteTxnMarkersRequest(
+        [WritableTxnMarker(producer.producer_id, producer.epoch, True, topics, 0)]
+    )
+    first = await ready.stage(marker)
+    ready.partitions.commit()
+    batch = [first, await ready.stage(commit_request(7))]
+    monkeypatch.setattr(disk, "write_at", refuse)
+    ready.deliver(batch)
+    monkeypatch.undo()
+    assert ready.answer(batch[1]).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert await committed(ready) == 5
+
+
+@pytest.mark.parametrize("version", [2, 4])
+async def test_a_retention_time_without_end_is_kept(ready: Harness, tmp_path: Path, version: int) -> None:
+    """The sum of it and the time of the commit does not fit the record."""
+    for offset, retention_ms in ((5, 2**63 - 1), (6, 2**63 - 1 - WALL_MS)):
+        request = commit_request(offset)
+        request.retention_time_ms = retention_ms
+        reply = await ready.ask(request, version)
+        assert reply.topics[0].partitions[0].error_code == ErrorCode.NONE
+        assert await committed(ready) == offset
+    again = reopened(ready, tmp_path)
+    assert await committed(again) == 6
     again.close()

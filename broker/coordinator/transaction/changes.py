@@ -75,7 +75,8 @@ def end(
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     bumps = request.client_version >= BUMPS_EPOCH
     data = transaction.data
-    is_retry = bumps and _repeats(data, request)
+    # An InitProducerId forgets the end before it.
+    is_retry = bumps and data.state is not TransactionState.EMPTY and _repeats(data, request)
     if data.producer_id != request.producer_id and not is_retry:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if request.epoch != data.producer_epoch and not is_retry:
