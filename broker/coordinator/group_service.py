@@ -126,7 +126,8 @@ class GroupService:
         """
         try:
             written = self._sort(effects.records)
-            staged = [each for log, added in written for each in log.stage(added, now.wall_ms, producer)]
+            prepared = [(log, log.prepare(added, now.wall_ms, producer)) for log, added in written]
+            staged = [each for log, batches in prepared for each in log.stage_prepared(batches, now.wall_ms)]
         except ApiError as error:
             return Writing(self.coordinator.roll_back(effects, error.code, now), [], ())
         writing = Writing(effects, written, staged, producer)

@@ -8,7 +8,8 @@ import pytest
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
 from broker.coordinator import offsets_log
-from broker.coordinator.group.records import decode_offset_value
+from broker.coordinator.group.messages import Effects
+from broker.coordinator.group.records import decode_offset_value, encode_offset_key
 from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.topic_logs import coordinator_partition
 from broker.log import disk
@@ -18,6 +19,7 @@ from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
+from broker.protocol.messages.offset_commit import OffsetCommitRequestPartition
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -381,3 +383,50 @@ async def test_a_retention_time_without_end_is_kept(ready: Harness, tmp_path: Pa
     again = reopened(ready, tmp_path)
     assert await committed(again) == 6
     again.close()
+
+
+async def test_a_call_is_written_to_all_of_its_logs_or_to_none(tmp_path: Path) -> None:
+    """Else the groups of one log would come back as they were only until a restart."""
+    harness = Harness(tmp_path, "offsets.topic.num.partitions=2")
+    await harness.create_topic("orders")
+    await find_coordinator(harness)
+    groups = ["a", "b"]
+    assert [coordinator_partition(each, 2) for each in groups] == [1, 0]
+    for group in groups:
+        await commit(harness, 7, group=group)
+    log = harness.partitions.log(OFFSETS, 0)
+    assert log is not None
+    log.go_offline(OSError(5, "Input/output error"))
+    answers = (await harness.ask(DeleteGroupsRequest(groups))).results
+    assert [each.error_code for each in answers] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert [await committed(harness, group=each) for each in groups] == [7, 7]
+    again = reopened(harness, tmp_path)
+    assert [await committed(again, group=each) for each in groups] == [7, 7]
+    again.close()
+
+
+async def test_so_it_is_if_a_record_is_too_large(ready: Harness, tmp_path: Path) -> None:
+    """Of the batches of a call, the second one is."""
+    log = ready.partitions.log(OFFSETS, 0)
+    assert log is not None
+    most = log.settings.max_message_bytes
+    end = log.high_watermark
+    too_large = (encode_offset_key(GROUP, "orders", 1), bytes(most - 80))
+    effects = Effects(records=[(encode_offset_key(GROUP, "orders", 0), b"a"), too_large])
+    writing = ready.groups.write(effects, ready.now)
+    ready.partitions.commit()
+    ready.groups.settle(writing, ready.now)
+    assert log.high_watermark == end
+
+
+async def test_the_limit_of_records_is_none_of_the_coordinator(tmp_path: Path) -> None:
+    """message.max.records limits the batches of producers; a commit of all offsets is one batch."""
+    harness = Harness(tmp_path, "message.max.records=1")
+    await harness.create_topic("orders", 2)
+    await find_coordinator(harness)
+    request = commit_request(7)
+    request.topics[0].partitions.append(OffsetCommitRequestPartition(1, 8, -1, None))
+    reply = await harness.ask(request)
+    assert [each.error_code for each in reply.topics[0].partitions] == [ErrorCode.NONE] * 2
+    assert await committed(harness, partition=1) == 8
+    harness.close()
