@@ -94,6 +94,7 @@ class GroupService:
         self.coordinator = GroupCoordinator(
             config, consumer, share, topics, times_of, share_times_of, streams_settings_of
         )
+        self.coordinator.groups.is_writable = self._is_writable
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._logs = TopicLogs(OFFSETS_TOPIC, partitions, OffsetsLog, logger, "consumer groups")
@@ -168,6 +169,14 @@ class GroupService:
     def log_of(self, group_id: str) -> PartitionLog:
         """Return the log with the group's offsets. Raises ApiError."""
         return self._logs.of(group_id).log
+
+    def _is_writable(self, group_id: str) -> bool:
+        if not self._partitions.store.offline:
+            return True
+        try:
+            return self.log_of(group_id).offline is None
+        except ApiError:
+            return False
 
     def end_transaction(self, producer_id: int, index: int, *, is_commit: bool) -> None:
         """Apply a marker that was written to a partition of the offsets topic."""

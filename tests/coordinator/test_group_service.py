@@ -8,12 +8,13 @@ import pytest
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
 from broker.coordinator import offsets_log
-from broker.coordinator.group.messages import Effects
+from broker.coordinator.group.messages import DeleteReply, Effects
 from broker.coordinator.group.records import decode_offset_value, encode_offset_key
 from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.topic_logs import coordinator_partition
 from broker.log import disk
 from broker.log.partition import PartitionLog
+from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -35,6 +36,7 @@ from broker.records.build import NewRecord, build_batch
 from tests.api.group import (
     GROUP,
     INITIAL_DELAY_MS,
+    REBALANCE_MS,
     SESSION_MS,
     begin_join,
     commit,
@@ -49,6 +51,7 @@ from tests.api.harness import WALL_MS, Harness
 from tests.api.transacting import TransactionalProducer
 
 OFFSETS = "__consumer_offsets"
+CONSUMER_SESSION_MS = 45_000
 
 
 @pytest.fixture
@@ -385,24 +388,41 @@ async def test_a_retention_time_without_end_is_kept(ready: Harness, tmp_path: Pa
     again.close()
 
 
-async def test_a_call_is_written_to_all_of_its_logs_or_to_none(tmp_path: Path) -> None:
-    """Else the groups of one log would come back as they were only until a restart."""
+async def on_two_logs(tmp_path: Path) -> Harness:
+    """Groups "a" and "b" with an offset each; the log of "b" is offline."""
     harness = Harness(tmp_path, "offsets.topic.num.partitions=2")
     await harness.create_topic("orders")
     await find_coordinator(harness)
-    groups = ["a", "b"]
-    assert [coordinator_partition(each, 2) for each in groups] == [1, 0]
-    for group in groups:
+    assert [coordinator_partition(each, 2) for each in "ab"] == [1, 0]
+    for group in "ab":
         await commit(harness, 7, group=group)
     log = harness.partitions.log(OFFSETS, 0)
     assert log is not None
     log.go_offline(OSError(5, "Input/output error"))
-    answers = (await harness.ask(DeleteGroupsRequest(groups))).results
-    assert [each.error_code for each in answers] == [ErrorCode.NOT_COORDINATOR] * 2
-    assert [await committed(harness, group=each) for each in groups] == [7, 7]
+    return harness
+
+
+async def test_a_call_is_written_to_all_of_its_logs_or_to_none(tmp_path: Path) -> None:
+    """Else the groups of one log would come back as they were only until a restart."""
+    harness = await on_two_logs(tmp_path)
+    service = harness.groups
+    writing = service.write(service.coordinator.delete(["a", "b"], "token", harness.now), harness.now)
+    harness.partitions.commit()
+    ((_, reply),) = service.settle(writing, harness.now).replies
+    assert reply == DeleteReply((ErrorCode.NOT_COORDINATOR,) * 2)
+    assert [await committed(harness, group=each) for each in "ab"] == [7, 7]
     again = reopened(harness, tmp_path)
-    assert [await committed(again, group=each) for each in groups] == [7, 7]
+    assert [await committed(again, group=each) for each in "ab"] == [7, 7]
     again.close()
+
+
+async def test_a_group_of_an_offline_log_does_not_keep_others(tmp_path: Path) -> None:
+    harness = await on_two_logs(tmp_path)
+    answers = (await harness.ask(DeleteGroupsRequest(["a", "b"]))).results
+    found = {each.group_id: each.error_code for each in answers}
+    assert found == {"a": ErrorCode.NONE, "b": ErrorCode.NOT_COORDINATOR}
+    assert [await committed(harness, group=each) for each in "ab"] == [-1, 7]
+    harness.close()
 
 
 async def test_so_it_is_if_a_record_is_too_large(ready: Harness, tmp_path: Path) -> None:
@@ -429,4 +449,27 @@ async def test_the_limit_of_records_is_none_of_the_coordinator(tmp_path: Path) -
     reply = await harness.ask(request)
     assert [each.error_code for each in reply.topics[0].partitions] == [ErrorCode.NONE] * 2
     assert await committed(harness, partition=1) == 8
+    harness.close()
+
+
+async def test_the_groups_of_an_offline_log_do_not_hold_up_others(tmp_path: Path) -> None:
+    """The sessions of both members end at the same time, and one end cannot be written."""
+    harness = Harness(tmp_path, "offsets.topic.num.partitions=2")
+    await harness.create_topic("orders")
+    await find_coordinator(harness)
+    groups = ["a", "b"]
+    assert [coordinator_partition(each, 2) for each in groups] == [1, 0]
+    for group in groups:
+        reply = await harness.ask(
+            ConsumerGroupHeartbeatRequest(
+                group, "member", 0, None, None, REBALANCE_MS, ["orders"], topic_partitions=[]
+            )
+        )
+        assert reply.error_code == ErrorCode.NONE
+    log = harness.partitions.log(OFFSETS, 0)
+    assert log is not None
+    log.go_offline(OSError(5, "Input/output error"))
+    harness.advance(CONSUMER_SESSION_MS)
+    found = {each.group_id: each.group_state for each in (await harness.ask(ListGroupsRequest())).groups}
+    assert found["a"] == "Empty"
     harness.close()

@@ -215,6 +215,8 @@ class Groups:
         """Called with 0, a deadline that is due, when `pending_states` grows."""
         self.on_removed: Callable[[str], None] = lambda _group_id: None
         """Called with the id of each group that is deleted or has expired."""
+        self.is_writable: Callable[[str], bool] = lambda _group_id: True
+        """Whether the log with the records of this group takes any."""
         self.pending_offsets = PendingOffsets()
         self._cluster_topics = cluster_topics
         self._pending: PendingRequests = {}
