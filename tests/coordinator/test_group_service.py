@@ -473,3 +473,33 @@ async def test_the_groups_of_an_offline_log_do_not_hold_up_others(tmp_path: Path
     found = {each.group_id: each.group_state for each in (await harness.ask(ListGroupsRequest())).groups}
     assert found["a"] == "Empty"
     harness.close()
+
+
+def consumer_heartbeat(epoch: int, group: str = GROUP) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group, "member", epoch, None, None, REBALANCE_MS, ["orders"], topic_partitions=[]
+    )
+
+
+@pytest.mark.parametrize("kind", ["simple", "classic", "consumer"])
+async def test_a_deletion_that_cannot_be_written_leaves_the_group(
+    ready: Harness, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "consumer":
+        assert (await ready.ask(consumer_heartbeat(0))).error_code == ErrorCode.NONE
+        assert (await ready.ask(consumer_heartbeat(-1))).error_code == ErrorCode.NONE
+    elif kind == "classic":
+        await stable_member(ready)
+        ready.advance(SESSION_MS)
+    for partition in (0, 1):
+        assert await commit(ready, 7, partition=partition) == ErrorCode.NONE
+    before = (await ready.ask(ListGroupsRequest())).groups
+    monkeypatch.setattr(disk, "write_at", refuse)
+    (answer,) = (await ready.ask(DeleteGroupsRequest([GROUP]))).results
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    monkeypatch.undo()
+    assert [await committed(ready, partition=each) for each in (0, 1)] == [7, 7]
+    assert (await ready.ask(ListGroupsRequest())).groups == before
+    if kind == "classic":
+        _, generation = await stable_member(ready)
+        assert generation == 3
