@@ -123,6 +123,9 @@ class _Deletion:
         cost = 0
         for some in consumed(self._names):
             for name in some:
+                if not self._coordinator.groups.is_writable(name):
+                    self._results.append(DeletableGroupResult(name, ErrorCode.NOT_COORDINATOR))
+                    continue
                 size = self._coordinator.offsets.count(name, OFFSETS_AT_ONCE + 1)
                 if piece and cost + size > OFFSETS_AT_ONCE:
                     yield partial(self._delete, piece)

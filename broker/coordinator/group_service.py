@@ -94,6 +94,7 @@ class GroupService:
         self.coordinator = GroupCoordinator(
             config, consumer, share, topics, times_of, share_times_of, streams_settings_of
         )
+        self.coordinator.groups.is_writable = self._is_writable
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._logs = TopicLogs(OFFSETS_TOPIC, partitions, OffsetsLog, logger, "consumer groups")
@@ -126,7 +127,8 @@ class GroupService:
         """
         try:
             written = self._sort(effects.records)
-            staged = [each for log, added in written for each in log.stage(added, now.wall_ms, producer)]
+            prepared = [(log, log.prepare(added, now.wall_ms, producer)) for log, added in written]
+            staged = [each for log, batches in prepared for each in log.stage_prepared(batches, now.wall_ms)]
         except ApiError as error:
             return Writing(self.coordinator.roll_back(effects, error.code, now), [], ())
         writing = Writing(effects, written, staged, producer)
@@ -168,6 +170,14 @@ class GroupService:
         """Return the log with the group's offsets. Raises ApiError."""
         return self._logs.of(group_id).log
 
+    def _is_writable(self, group_id: str) -> bool:
+        if not self._partitions.store.offline:
+            return True
+        try:
+            return self.log_of(group_id).offline is None
+        except ApiError:
+            return False
+
     def end_transaction(self, producer_id: int, index: int, *, is_commit: bool) -> None:
         """Apply a marker that was written to a partition of the offsets topic."""
         topic = self._partitions.by_name.get(OFFSETS_TOPIC)
@@ -176,7 +186,10 @@ class GroupService:
         count = topic.count
         self._logs.at(topic, index).end_transaction(producer_id, is_commit=is_commit)
         self.coordinator.offsets.end_transaction(
-            producer_id, lambda group_id: coordinator_partition(group_id, count) == index, is_commit=is_commit
+            producer_id,
+            lambda group_id: coordinator_partition(group_id, count) == index,
+            [each.effects for each in self._open if each.producer is None],
+            is_commit=is_commit,
         )
 
     def lag(self, group_id: str) -> Steps[int]:

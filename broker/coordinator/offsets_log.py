@@ -80,36 +80,48 @@ class OffsetsLog:
         else:
             self.keep(found)
 
-    def stage(
+    def prepare(
         self, new: Iterable[Record], wall_ms: int, producer: tuple[int, int] | None = None
-    ) -> list[Staged]:
-        """Stage the records in batches. Raises ApiError as PartitionLog.stage does.
+    ) -> list[memoryview]:
+        """Return batches with the records, for `stage_prepared`. Raises ApiError for what the log would
+        refuse, so that of several batches all are staged or none.
 
         `producer`: the id and epoch whose transaction they belong to. Refuses a record that is too large
         before it is copied; a group's record may have megabytes.
         """
+        self.log.check_usable()
         new = list(new)
-        most = self.log.settings.max_message_bytes
+        settings = self.log.settings
+        most = min(settings.max_message_bytes, settings.segment_bytes)
         if any(value is not None and len(value) > most for _, value in new):
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"A value has more than {most} bytes")
         stamped = (NewRecord(key, value, wall_ms) for key, value in new)
         producer_id, epoch = producer or (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         sequence = 0 if producer else NO_SEQUENCE
         flags = TRANSACTIONAL_FLAG if producer else 0
-        return [
-            self.log.stage(
-                build_batch(
-                    batch,
-                    producer_id=producer_id,
-                    producer_epoch=epoch,
-                    base_sequence=sequence,
-                    attributes=flags,
-                ),
-                now_wall_ms=wall_ms,
-                internal=True,
+        batches = [
+            build_batch(
+                batch,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                attributes=flags,
             )
             for batch in _in_batches(stamped)
         ]
+        if any(len(each) > most for each in batches):
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"A record has more than {most} bytes")
+        return batches
+
+    def stage_prepared(self, batches: Iterable[memoryview], wall_ms: int) -> list[Staged]:
+        """Stage what `prepare` has returned. Raises ApiError as PartitionLog.stage does."""
+        return [self.log.stage(each, now_wall_ms=wall_ms, internal=True) for each in batches]
+
+    def stage(
+        self, new: Iterable[Record], wall_ms: int, producer: tuple[int, int] | None = None
+    ) -> list[Staged]:
+        """Stage the records in batches. Raises ApiError as `prepare` and `stage_prepared` do."""
+        return self.stage_prepared(self.prepare(new, wall_ms, producer), wall_ms)
 
     def keep(self, written: Iterable[Record]) -> None:
         """Apply written records to `values`."""

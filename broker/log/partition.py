@@ -230,7 +230,7 @@ class PartitionLog:
             raise self.refusal()
         if not inspected and not internal and codec_of(records) >= self.inspects_from:
             records = run_through(self.inspect(records, now_wall_ms, transactional))
-        header = check_batch(records, self._max_bytes, self._max_records)
+        header = check_batch(records, self._max_bytes, _UNLIMITED if internal else self._max_records)
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )

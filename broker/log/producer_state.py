@@ -149,11 +149,11 @@ class ProducerStates:
             if self._refused:
                 self._check_refused(producer_id, epoch, first_sequence)
             return None
+        if epoch >= known.epoch and known.first_offset >= 0 and not transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {producer_id}"
+            )
         if epoch == known.epoch:
-            if known.first_offset >= 0 and not transactional:
-                raise ApiError(
-                    ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {producer_id}"
-                )
             last = known.batches[-1].last_sequence if known.batches else _NONE
             if first_sequence == (last + 1) & _SEQUENCE_MAX:
                 return None

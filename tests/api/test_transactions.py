@@ -221,6 +221,48 @@ async def test_a_second_producer_aborts_the_transaction_of_the_first(harness: Ha
     assert await visible(harness) == [b"alive"]
 
 
+@pytest.mark.parametrize("commit", [True, False])
+async def test_an_end_from_before_the_last_init_is_fenced(harness: Harness, commit: bool) -> None:
+    """It repeats no end: the transaction that it could have ended is forgotten."""
+    zombie = await producer_on(harness)
+    await zombie.write(b"a")
+    assert await zombie.end(commit=True) == 0
+    second = TransactionalProducer(harness)
+    assert await second.init() == 0
+    assert second.epoch == zombie.epoch + 1
+    assert await zombie.end(commit=commit) == ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_so_is_one_of_the_producer_id_before(harness: Harness, commit: bool) -> None:
+    zombie = await producer_on(harness)
+    transaction = harness.transactions.coordinator.get("t")
+    assert transaction is not None
+    transaction.data = replace(transaction.data, producer_epoch=32_766, client_version=2)
+    second = TransactionalProducer(harness)
+    assert await second.init() == 0
+    assert second.producer_id != zombie.producer_id and second.epoch == 0
+    zombie.epoch = 32_766
+    assert await zombie.end(commit=commit) == ErrorCode.PRODUCER_FENCED
+
+
+async def test_the_second_batch_does_not_overtake_one_that_is_tried_again(harness: Harness) -> None:
+    """Both are in flight when the markers of the last transaction are written."""
+    producer = await producer_on(harness)
+    await producer.write(b"a")
+    assert await producer.end(commit=True, run=False) == 0
+    assert await producer.send(b"first", partition=1) == ErrorCode.CONCURRENT_TRANSACTIONS
+    harness.run_transactions()
+    key = "events", 1
+    producer.sequences[key] = 1
+    assert await producer.send(b"second", partition=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producer.sequences[key] = 0
+    assert await producer.send(b"first", partition=1) == 0
+    assert await producer.send(b"second", partition=1) == 0
+    assert await producer.end(commit=True) == 0
+    assert await visible(harness, 1) == [b"first", b"second"]
+
+
 async def test_a_new_producer_id_follows_the_last_epoch(harness: Harness) -> None:
     producer = await producer_on(harness)
     transaction = harness.transactions.coordinator.get("t")
@@ -364,6 +406,10 @@ async def test_a_plain_batch_may_not_be_in_a_transaction(harness: Harness) -> No
     log = harness.partitions.log("events", 0)
     assert log is not None
     plain = memoryview(bytearray(producer.batch([b"x"], 1, flags=0)))
+    with pytest.raises(Exception, match="Expected transactional write"):
+        log.stage(plain, harness.clock.wall_ms())
+    producer.epoch += 1  # no marker of the transaction could follow
+    plain = memoryview(bytearray(producer.batch([b"x"], 0, flags=0)))
     with pytest.raises(Exception, match="Expected transactional write"):
         log.stage(plain, harness.clock.wall_ms())
 

@@ -1,27 +1,42 @@
 """The group coordinator with its log: written records survive, failed writes are rolled back."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
 from broker.coordinator import offsets_log
-from broker.coordinator.group.records import decode_offset_value
+from broker.coordinator.group.messages import DeleteReply, Effects
+from broker.coordinator.group.records import decode_offset_value, encode_offset_key
 from broker.coordinator.offsets_log import OffsetsLog
 from broker.coordinator.topic_logs import coordinator_partition
 from broker.log import disk
 from broker.log.partition import PartitionLog
+from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
+from broker.protocol.messages.offset_commit import OffsetCommitRequestPartition
+from broker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from broker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from broker.records.build import NewRecord, build_batch
 from tests.api.group import (
     GROUP,
     INITIAL_DELAY_MS,
+    REBALANCE_MS,
     SESSION_MS,
     begin_join,
     commit,
@@ -36,6 +51,7 @@ from tests.api.harness import WALL_MS, Harness
 from tests.api.transacting import TransactionalProducer
 
 OFFSETS = "__consumer_offsets"
+CONSUMER_SESSION_MS = 45_000
 
 
 @pytest.fixture
@@ -49,10 +65,11 @@ async def ready(harness: Harness) -> Harness:
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail every append until the test ends it with `monkeypatch.undo()`."""
 
-    def refuse(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(disk, "write_at", refuse)
+
+
+def refuse(*_: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def reopened(harness: Harness, directory: Path, *overrides: str) -> Harness:
@@ -301,3 +318,188 @@ async def test_so_does_one_of_transactions(
     log = again.partitions.log("__transaction_state", 0)
     assert log is not None and log.log_start_offset > 0, "values were written again"
     again.close()
+
+
+LATER: Final = {
+    "commit": (lambda: commit_request(7), 7),
+    "OffsetDelete": (
+        lambda: OffsetDeleteRequest(
+            GROUP, [OffsetDeleteRequestTopic("orders", [OffsetDeleteRequestPartition(0)])]
+        ),
+        -1,
+    ),
+    "DeleteGroups": (lambda: DeleteGroupsRequest([GROUP]), -1),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+async def test_a_marker_does_not_undo_what_is_written_after_it(
+    ready: Harness, tmp_path: Path, later: str
+) -> None:
+    """Both are in one commit: the later one has changed the offset before the marker takes effect."""
+    request, expected = LATER[later]
+    producer = await TransactionalProducer(ready).begin()
+    await commit(ready, 3)
+    assert await producer.commit_offset(GROUP, 5, topic="orders") == 0
+    topics = [WritableTxnMarkerTopic(OFFSETS, [0])]
+    marker = WriteTxnMarkersRequest(
+        [WritableTxnMarker(producer.producer_id, producer.epoch, True, topics, 0)]
+    )
+    batch = [await ready.stage(marker), await ready.stage(request())]
+    ready.deliver(batch)
+    assert ready.answer(batch[0]).markers[0].topics[0].partitions[0].error_code == 0
+    assert await committed(ready) == expected
+    again = reopened(ready, tmp_path)
+    assert await committed(again) == expected
+    again.close()
+
+
+async def test_a_later_change_that_fails_leaves_the_offset_of_the_marker(
+    ready: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await TransactionalProducer(ready).begin()
+    await commit(ready, 3)
+    assert await producer.commit_offset(GROUP, 5, topic="orders") == 0
+    topics = [WritableTxnMarkerTopic(OFFSETS, [0])]
+    marker = WriteTxnMarkersRequest(
+        [WritableTxnMarker(producer.producer_id, producer.epoch, True, topics, 0)]
+    )
+    first = await ready.stage(marker)
+    ready.partitions.commit()
+    batch = [first, await ready.stage(commit_request(7))]
+    monkeypatch.setattr(disk, "write_at", refuse)
+    ready.deliver(batch)
+    monkeypatch.undo()
+    assert ready.answer(batch[1]).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert await committed(ready) == 5
+
+
+@pytest.mark.parametrize("version", [2, 4])
+async def test_a_retention_time_without_end_is_kept(ready: Harness, tmp_path: Path, version: int) -> None:
+    """The sum of it and the time of the commit does not fit the record."""
+    for offset, retention_ms in ((5, 2**63 - 1), (6, 2**63 - 1 - WALL_MS)):
+        request = commit_request(offset)
+        request.retention_time_ms = retention_ms
+        reply = await ready.ask(request, version)
+        assert reply.topics[0].partitions[0].error_code == ErrorCode.NONE
+        assert await committed(ready) == offset
+    again = reopened(ready, tmp_path)
+    assert await committed(again) == 6
+    again.close()
+
+
+async def on_two_logs(tmp_path: Path) -> Harness:
+    """Groups "a" and "b" with an offset each; the log of "b" is offline."""
+    harness = Harness(tmp_path, "offsets.topic.num.partitions=2")
+    await harness.create_topic("orders")
+    await find_coordinator(harness)
+    assert [coordinator_partition(each, 2) for each in "ab"] == [1, 0]
+    for group in "ab":
+        await commit(harness, 7, group=group)
+    log = harness.partitions.log(OFFSETS, 0)
+    assert log is not None
+    log.go_offline(OSError(5, "Input/output error"))
+    return harness
+
+
+async def test_a_call_is_written_to_all_of_its_logs_or_to_none(tmp_path: Path) -> None:
+    """Else the groups of one log would come back as they were only until a restart."""
+    harness = await on_two_logs(tmp_path)
+    service = harness.groups
+    writing = service.write(service.coordinator.delete(["a", "b"], "token", harness.now), harness.now)
+    harness.partitions.commit()
+    ((_, reply),) = service.settle(writing, harness.now).replies
+    assert reply == DeleteReply((ErrorCode.NOT_COORDINATOR,) * 2)
+    assert [await committed(harness, group=each) for each in "ab"] == [7, 7]
+    again = reopened(harness, tmp_path)
+    assert [await committed(again, group=each) for each in "ab"] == [7, 7]
+    again.close()
+
+
+async def test_a_group_of_an_offline_log_does_not_keep_others(tmp_path: Path) -> None:
+    harness = await on_two_logs(tmp_path)
+    answers = (await harness.ask(DeleteGroupsRequest(["a", "b"]))).results
+    found = {each.group_id: each.error_code for each in answers}
+    assert found == {"a": ErrorCode.NONE, "b": ErrorCode.NOT_COORDINATOR}
+    assert [await committed(harness, group=each) for each in "ab"] == [-1, 7]
+    harness.close()
+
+
+async def test_so_it_is_if_a_record_is_too_large(ready: Harness, tmp_path: Path) -> None:
+    """Of the batches of a call, the second one is."""
+    log = ready.partitions.log(OFFSETS, 0)
+    assert log is not None
+    most = log.settings.max_message_bytes
+    end = log.high_watermark
+    too_large = (encode_offset_key(GROUP, "orders", 1), bytes(most - 80))
+    effects = Effects(records=[(encode_offset_key(GROUP, "orders", 0), b"a"), too_large])
+    writing = ready.groups.write(effects, ready.now)
+    ready.partitions.commit()
+    ready.groups.settle(writing, ready.now)
+    assert log.high_watermark == end
+
+
+async def test_the_limit_of_records_is_none_of_the_coordinator(tmp_path: Path) -> None:
+    """message.max.records limits the batches of producers; a commit of all offsets is one batch."""
+    harness = Harness(tmp_path, "message.max.records=1")
+    await harness.create_topic("orders", 2)
+    await find_coordinator(harness)
+    request = commit_request(7)
+    request.topics[0].partitions.append(OffsetCommitRequestPartition(1, 8, -1, None))
+    reply = await harness.ask(request)
+    assert [each.error_code for each in reply.topics[0].partitions] == [ErrorCode.NONE] * 2
+    assert await committed(harness, partition=1) == 8
+    harness.close()
+
+
+async def test_the_groups_of_an_offline_log_do_not_hold_up_others(tmp_path: Path) -> None:
+    """The sessions of both members end at the same time, and one end cannot be written."""
+    harness = Harness(tmp_path, "offsets.topic.num.partitions=2")
+    await harness.create_topic("orders")
+    await find_coordinator(harness)
+    groups = ["a", "b"]
+    assert [coordinator_partition(each, 2) for each in groups] == [1, 0]
+    for group in groups:
+        reply = await harness.ask(
+            ConsumerGroupHeartbeatRequest(
+                group, "member", 0, None, None, REBALANCE_MS, ["orders"], topic_partitions=[]
+            )
+        )
+        assert reply.error_code == ErrorCode.NONE
+    log = harness.partitions.log(OFFSETS, 0)
+    assert log is not None
+    log.go_offline(OSError(5, "Input/output error"))
+    harness.advance(CONSUMER_SESSION_MS)
+    found = {each.group_id: each.group_state for each in (await harness.ask(ListGroupsRequest())).groups}
+    assert found["a"] == "Empty"
+    harness.close()
+
+
+def consumer_heartbeat(epoch: int, group: str = GROUP) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group, "member", epoch, None, None, REBALANCE_MS, ["orders"], topic_partitions=[]
+    )
+
+
+@pytest.mark.parametrize("kind", ["simple", "classic", "consumer"])
+async def test_a_deletion_that_cannot_be_written_leaves_the_group(
+    ready: Harness, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "consumer":
+        assert (await ready.ask(consumer_heartbeat(0))).error_code == ErrorCode.NONE
+        assert (await ready.ask(consumer_heartbeat(-1))).error_code == ErrorCode.NONE
+    elif kind == "classic":
+        await stable_member(ready)
+        ready.advance(SESSION_MS)
+    for partition in (0, 1):
+        assert await commit(ready, 7, partition=partition) == ErrorCode.NONE
+    before = (await ready.ask(ListGroupsRequest())).groups
+    monkeypatch.setattr(disk, "write_at", refuse)
+    (answer,) = (await ready.ask(DeleteGroupsRequest([GROUP]))).results
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    monkeypatch.undo()
+    assert [await committed(ready, partition=each) for each in (0, 1)] == [7, 7]
+    assert (await ready.ask(ListGroupsRequest())).groups == before
+    if kind == "classic":
+        _, generation = await stable_member(ready)
+        assert generation == 3

@@ -54,6 +54,16 @@ class TransactionalWrite:
             producer = producer_id, epoch
             note_refused(self._transactional_id, producer, error, self._context, self._transactions)
             raise ApiError(self._told(error), "The partition is not in the producer's transaction")
+        if (
+            header.base_sequence
+            and self._context.api_version >= ADDS_SINCE
+            and log.producers.get(producer_id) is None
+        ):
+            # Each transaction of TV2 begins at 0: an earlier batch was refused, and is sent again.
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Expected sequence 0 of the unknown producer {producer_id}: {header.base_sequence}",
+            )
 
     def _told(self, error: ErrorCode) -> ErrorCode:
         """Return the code that this version knows."""

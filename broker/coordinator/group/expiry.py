@@ -99,7 +99,7 @@ class OffsetRetention:
         partitions: list[tuple[str, int]],
         subscribed: SubscribedTopics | None,
     ) -> None:
-        if self._groups.get(group.group_id) is group:
+        if self._groups.get(group.group_id) is group and self._groups.is_writable(group.group_id):
             _expire(transition, group, partitions, subscribed)
             if not partitions and group.is_obsolete:
                 self._groups.remove(transition, group)
@@ -156,7 +156,9 @@ CHANGING_MS: Final = 20
 """Delay of a timer of a group that a call is changing; ours."""
 
 FAILED_TIMER_RETRY_MS: Final = 5_000
-"""Retry delay of a timer whose handler raised; ours. Without a retry, the members would wait forever."""
+"""Retry delay of a timer whose handler raised, or whose group's log is offline; ours. Without a retry, the
+members would wait forever.
+"""
 
 OnTimerFailure = Callable[[str, Exception], None]
 """Receives the group id and the unexpected exception of its timer."""
@@ -205,6 +207,11 @@ class TimerExpiry:
                 break
             if timer.group_id in groups.changing:
                 transition.set_timer(timer, CHANGING_MS)
+                left -= 1
+                continue
+            if timer is not self._retention.timer and not groups.is_writable(timer.group_id):
+                # It would undo what is expired with it.
+                transition.set_timer(timer, FAILED_TIMER_RETRY_MS)
                 left -= 1
                 continue
             group = groups.get(timer.group_id)

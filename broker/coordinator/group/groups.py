@@ -10,6 +10,7 @@ appendGroupMetadataErrorToResponseError; a thread there makes all changes, and n
 """
 
 from collections.abc import Callable, Collection, Iterable
+from copy import copy
 from functools import partial
 from itertools import accumulate, chain
 from typing import Any, Final, Protocol, TypeVar
@@ -215,6 +216,8 @@ class Groups:
         """Called with 0, a deadline that is due, when `pending_states` grows."""
         self.on_removed: Callable[[str], None] = lambda _group_id: None
         """Called with the id of each group that is deleted or has expired."""
+        self.is_writable: Callable[[str], bool] = lambda _group_id: True
+        """Whether the log with the records of this group takes any."""
         self.pending_offsets = PendingOffsets()
         self._cluster_topics = cluster_topics
         self._pending: PendingRequests = {}
@@ -257,6 +260,7 @@ class Groups:
                 transition.record(record)
             del self.by_id[group.group_id]
             return
+        transition.effects.replaced.append((group.group_id, copy(group)))
         for pending in group.pending_join.values():
             transition.timers.cancel(pending)
         group.enter(ClassicGroupState.DEAD, transition.wall_ms)
@@ -429,23 +433,13 @@ COORDINATOR_ERRORS: Final = {
 def _undo_effects(transition: Transition, groups: GroupsById, effects: Effects, error: ErrorCode) -> None:
     """Undo `effects` and leave the replies to send instead in `transition`."""
     error = COORDINATOR_ERRORS.get(error, error)
-    for group_id, topic, partition, previous in reversed(effects.overwritten):
-        offsets = groups.setdefault(group_id, ClassicGroup(group_id)).offsets
-        if previous is not None:
-            offsets.setdefault(topic, {})[partition] = previous
-        else:
-            del offsets[topic][partition]
-            if not offsets[topic]:
-                del offsets[topic]
     for token, reply in effects.replies:
         transition.reply(token, _refusal(reply, error))
     replaced = {group_id for group_id, _ in effects.replaced}
-    for key, value in effects.records:
+    for key, _ in effects.records:
         match decode_key(key):
             case GroupKey(group_id) if group_id in replaced:
                 pass
-            case GroupKey(group_id) if value is None:
-                groups.setdefault(group_id, ClassicGroup(group_id))
             case GroupKey(group_id):
                 group = groups[group_id]
                 if isinstance(group, ClassicGroup) and group.state is ClassicGroupState.STABLE:
@@ -459,6 +453,14 @@ def _undo_effects(transition: Transition, groups: GroupsById, effects: Effects, 
             groups.pop(group_id, None)
         if undone is not None and undone is not before:
             _end(transition, undone, groups.get(group_id), error)
+    for group_id, topic, partition, previous in reversed(effects.overwritten):
+        offsets = groups.setdefault(group_id, ClassicGroup(group_id)).offsets
+        if previous is not None:
+            offsets.setdefault(topic, {})[partition] = previous
+        else:
+            del offsets[topic][partition]
+            if not offsets[topic]:
+                del offsets[topic]
 
 
 def _end(transition: Transition, undone: AnyGroup, restored: AnyGroup | None, error: ErrorCode) -> None:

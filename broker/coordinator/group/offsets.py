@@ -48,6 +48,9 @@ from broker.coordinator.group.transition import Transition
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
+_LAST_MS: Final = 2**63 - 1
+"""The last time that a record can have."""
+
 
 class SubscribedTopics:
     """The topics of interest that one generation subscribes to.
@@ -184,9 +187,27 @@ class GroupOffsets:
             _commit_in_transaction(transition, group, request, token)
         return transition.effects
 
-    def end_transaction(self, producer_id: int, is_wanted: Callable[[str], bool], *, is_commit: bool) -> None:
-        """Apply the marker of a transaction to the groups that are wanted."""
-        for place, committed in self._pending.end(producer_id, is_wanted, is_commit=is_commit):
+    def end_transaction(
+        self,
+        producer_id: int,
+        is_wanted: Callable[[str], bool],
+        later: Iterable[Effects] = (),
+        *,
+        is_commit: bool,
+    ) -> None:
+        """Apply the marker of a transaction to the groups that are wanted. `later` are calls that have been
+        made, and whose records follow the marker: what they have changed stays.
+        """
+        ended = self._pending.end(producer_id, is_wanted, is_commit=is_commit)
+        changed: dict[bytes, Effects] = {}
+        for effects in later if ended else ():
+            for key, _ in effects.records:
+                changed.setdefault(key, effects)
+        for place, committed in ended:
+            where = place.group_id, place.topic, place.partition
+            if changed and (effects := changed.get(encode_offset_key(*where))) is not None:
+                _set_previous(effects, where, committed)
+                continue
             group = self._groups.get_or_create(place.group_id)
             group.offsets.setdefault(place.topic, {})[place.partition] = committed
 
@@ -332,6 +353,12 @@ class GroupOffsets:
         return min(count, most)
 
 
+def _set_previous(effects: Effects, where: tuple[str, str, int], committed: CommittedOffset) -> None:
+    """Let a rollback of the call restore this offset."""
+    others = [each for each in effects.overwritten if each[:3] != where]
+    effects.overwritten[:] = [(*where, committed), *others]
+
+
 def drop_some(transition: Transition, group: AnyGroup) -> None:
     """Remove the first OFFSETS_AT_ONCE offsets, then those of open transactions, of a group that is to be
     deleted.
@@ -369,7 +396,9 @@ def _commit(transition: Transition, group: AnyGroup, request: CommitRequest, tok
         return
     if isinstance(group, ClassicGroup) and request.member_id in group.members:
         start_session(transition, group.members[request.member_id])
-    expire_ms = None if request.retention_ms == -1 else transition.wall_ms + request.retention_ms
+    expire_ms = None
+    if request.retention_ms != -1:
+        expire_ms = min(transition.wall_ms + request.retention_ms, _LAST_MS)
     errors = tuple(_commit_one(transition, group, one, expire_ms) for one in request.offsets)
     transition.reply(token, CommitReply(errors))
 

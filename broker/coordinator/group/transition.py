@@ -142,10 +142,11 @@ class Transition:
         self, group_id: str, offsets: Offsets, topic: str, partition: int, committed: CommittedOffset
     ) -> None:
         """Commit the offset in memory and as a record."""
+        record = encode_offset_key(group_id, topic, partition), encode_offset_value(committed)
         by_partition = offsets.setdefault(topic, {})
         self.effects.overwritten.append((group_id, topic, partition, by_partition.get(partition)))
         by_partition[partition] = committed
-        self.record((encode_offset_key(group_id, topic, partition), encode_offset_value(committed)))
+        self.record(record)
 
     def drop_offset(self, group_id: str, offsets: Offsets, topic: str, partition: int) -> None:
         """Remove the offset, if any, in memory and by a tombstone, which also removes what open transactions

@@ -75,9 +75,11 @@ def end(
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     bumps = request.client_version >= BUMPS_EPOCH
     data = transaction.data
-    is_retry = bumps and _repeats(data, request)
-    if data.producer_id != request.producer_id and not is_retry:
+    repeats = bumps and _repeats(data, request)
+    if data.producer_id != request.producer_id and not repeats:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    # An InitProducerId forgets the end before it.
+    is_retry = repeats and data.state is not TransactionState.EMPTY
     if request.epoch != data.producer_epoch and not is_retry:
         return ErrorCode.PRODUCER_FENCED
     if transaction.pending is not None:
