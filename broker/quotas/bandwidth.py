@@ -41,7 +41,7 @@ class PacedDebt:
     least `observed` withdraws the violation.
     """
 
-    __slots__ = ("_idle_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
+    __slots__ = ("_dropped", "_idle_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
 
     def __init__(
         self,
@@ -55,6 +55,8 @@ class PacedDebt:
     ) -> None:
         """Start with a debt of `owed`, the excess recorded so far, and its throttle time `wait_ms`."""
         self._owed = owed
+        self._dropped = 0.0
+        """What the limit on the debt has left out of the last charge."""
         self._last_ms = now_ms
         self._idle_ms = idle_ms
         self._over_at_ms = now_ms + wait_ms + idle_ms
@@ -73,6 +75,7 @@ class PacedDebt:
         """
         owed = max(self._owed - bound * (now_ms - self._last_ms) / 1000.0, -bound)
         self._owed = min(owed + value, bound * most_owed_ms / 1000.0)
+        self._dropped = owed + value - self._owed
         self._last_ms = now_ms
         wait_ms = min(java_round(owed / bound * 1000.0), longest_ms)
         if wait_ms > 0:
@@ -114,6 +117,12 @@ class PacedDebt:
     def refund(self, value: float) -> None:
         """Subtract `value` from the debt."""
         self._owed -= value
+
+    def take_back(self, value: float) -> None:
+        """Subtract `value`, which was charged last, as far as it was added to the debt."""
+        dropped = min(self._dropped, value)
+        self._dropped -= dropped
+        self._owed -= value - dropped
 
 
 class Allowance:
@@ -365,7 +374,10 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             sensor.last_record_ms = now_ms
             sensor.rate.record(value, now_ms)
             if sensor.pace is not None:
-                sensor.pace.refund(-value)
+                if value < 0:
+                    sensor.pace.take_back(-value)
+                else:
+                    sensor.pace.refund(-value)
 
     def unrecord(self, user: str, client_id: str | None, value: float, now_ms: int) -> None:
         """Subtract what was recorded for a fetch whose response is empty because of a quota."""

@@ -56,6 +56,26 @@ def test_a_new_value_holds_from_the_next_verdict_on(kind: QuotaKind, paced: bool
     assert scene.record(*CLIENT, 0) == (250 if paced else 4_100)
 
 
+@pytest.mark.parametrize(
+    ("longest_ms", "size", "most"),
+    [(1_000, 800, 1.0), (1_000, 1_000, 1.0), (1_000, 2_000, 2.0), (500, 500, 1.0), (None, 2_000, 1.0)],
+)
+def test_a_fetch_that_is_taken_back_pays_nothing_of_the_debt(
+    longest_ms: int | None, size: int, most: float
+) -> None:
+    """Only what a throttle cannot repay goes beyond the limit."""
+    fetch = quotas(longest_ms, paced=True).fetch
+    at_ms = passed = 0
+    while at_ms < 600_000:
+        throttle = fetch.record(*CLIENT, size, at_ms)
+        if throttle is None:
+            passed += size if at_ms >= 300_000 else 0
+        else:
+            fetch.unrecord(*CLIENT, size, at_ms)
+            at_ms += throttle.throttle_ms
+    assert passed / 300 == pytest.approx(1_000 * most, rel=0.01)
+
+
 @pytest.mark.parametrize("longest_ms", [None, 5, 60_000])
 def test_request_time_is_waited_for_one_window_at_most_whatever_the_setting(longest_ms: int | None) -> None:
     throttle = quotas(longest_ms).request.record_handled(*CLIENT, 3_000_000_000, 0)
