@@ -24,6 +24,11 @@ from broker.quotas.usage import MAX_SENSORS, ClientSensor, SensorKey, UserAndCli
 
 FOREVER_MS: Final = 2**62
 
+THROTTLES_OWED: Final = 2
+"""How many of the longest throttles a debt can take: a request that one of them repays is added to the debt
+that its client waits for.
+"""
+
 
 class PacedDebt:
     """The debt of one sensor, in the quota's unit. Over when it is repaid and no throttle was necessary for
@@ -320,8 +325,6 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     ) -> None:
         super().__init__(kind, window, build or partial(RateSensor, window=window), max_sensors, callback)
         self._paced = self._keeps_debts = paced
-        self._throttles_owed = 1
-        """How many of the longest throttles a debt can take."""
         # throttle_time_ms is an int32; Kafka's narrowing of a longer time can be negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
@@ -506,7 +509,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
 
     def _charge(self, sensor: RateSensor, pace: PacedDebt, value: float, now_ms: int) -> Throttle | None:
         longest_ms = self.longest_ms
-        wait_ms = pace.charge(value, sensor.bound, longest_ms, longest_ms * self._throttles_owed, now_ms)
+        wait_ms = pace.charge(value, sensor.bound, longest_ms, longest_ms * THROTTLES_OWED, now_ms)
         if not wait_ms:
             return None
         # The rate for which Kafka's formula gives this wait: usage including the debt.

@@ -52,18 +52,18 @@ def test_a_new_value_holds_from_the_next_verdict_on(kind: QuotaKind, paced: bool
     made.set_longest_throttle(250)
     assert scene.record(*CLIENT, 100) == 250
     made.set_longest_throttle(None)
-    # With pacing, debt beyond the longest throttle is dropped; the rate still includes all of it.
-    assert scene.record(*CLIENT, 0) == (250 if paced else 4_100)
+    # With pacing, debt beyond two of the longest throttles is dropped; the rate still includes all of it.
+    assert scene.record(*CLIENT, 0) == (500 if paced else 4_100)
 
 
 @pytest.mark.parametrize(
     ("longest_ms", "size", "most"),
-    [(1_000, 800, 1.0), (1_000, 1_000, 1.0), (1_000, 2_000, 2.0), (500, 500, 1.0), (None, 2_000, 1.0)],
+    [(1_000, 1_500, 1.0), (1_000, 2_000, 1.0), (1_000, 3_000, 1.5), (500, 1_000, 1.0), (None, 2_000, 1.0)],
 )
 def test_a_fetch_that_is_taken_back_pays_nothing_of_the_debt(
     longest_ms: int | None, size: int, most: float
 ) -> None:
-    """Only what a throttle cannot repay goes beyond the limit."""
+    """Only what two throttles cannot repay goes beyond the limit."""
     fetch = quotas(longest_ms, paced=True).fetch
     at_ms = passed = 0
     while at_ms < 600_000:
@@ -74,6 +74,22 @@ def test_a_fetch_that_is_taken_back_pays_nothing_of_the_debt(
             fetch.unrecord(*CLIENT, size, at_ms)
             at_ms += throttle.throttle_ms
     assert passed / 300 == pytest.approx(1_000 * most, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("longest_ms", "size", "most"),
+    [(5_000, 2_500, 1.0), (5_000, 3_000, 1.0), (5_000, 5_000, 1.0), (5_000, 7_500, 1.5)],
+)
+def test_requests_that_the_longest_throttle_repays_keep_to_the_limit(
+    longest_ms: int, size: int, most: float
+) -> None:
+    produce = quotas(longest_ms, paced=True).produce
+    at_ms = passed = 0
+    while at_ms < 600_000:
+        throttle = produce.record(*CLIENT, size, at_ms)
+        passed += size if at_ms >= 300_000 else 0
+        at_ms += 0 if throttle is None else throttle.throttle_ms
+    assert passed / 300 == pytest.approx(1_000 * most, rel=0.02)
 
 
 @pytest.mark.parametrize("longest_ms", [None, 5, 60_000])
