@@ -325,8 +325,13 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     ) -> None:
         super().__init__(kind, window, build or partial(RateSensor, window=window), max_sensors, callback)
         self._paced = self._keeps_debts = paced
-        # throttle_time_ms is an int32; Kafka's narrowing of a longer time can be negative.
-        self.longest_ms = INT_MAX if longest_ms is None else longest_ms
+        self.limit_throttles(longest_ms)
+
+    def limit_throttles(self, longest_ms: int | None) -> None:
+        """Set the longest throttle time; None: no limit but that of throttle_time_ms, an int32. Kafka's
+        narrowing of a longer time can be negative.
+        """
+        self.longest_ms = INT_MAX if longest_ms is None else min(longest_ms, INT_MAX)
 
     def part(self, node: int) -> Self:
         """Return the manager of what goes to one upstream node (quota.scope=broker): it has usage and debts

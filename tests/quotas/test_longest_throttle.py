@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.metrics.rate import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
@@ -40,6 +40,28 @@ def test_a_wait_for_a_byte_rate_is_cut_to_it(
     assert isinstance(manager, RateQuotaManager)
     throttle = manager.record(*CLIENT, 11_000, 0)
     assert (0 if throttle is None else throttle.throttle_ms) == wait_ms
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+@pytest.mark.parametrize("paced", [True, False])
+@pytest.mark.parametrize(
+    ("longest_ms", "wait_ms"), [(INT_MAX - 1, INT_MAX - 1), (INT_MAX, INT_MAX), (INT_MAX + 1, INT_MAX)]
+)
+def test_a_wait_always_fits_into_a_response(
+    longest_ms: int, wait_ms: int, paced: bool, is_changed: bool
+) -> None:
+    made = quotas(None if is_changed else longest_ms, paced=paced)
+    if is_changed:
+        made.set_longest_throttle(longest_ms)
+    throttle = made.produce.record(*CLIENT, 1e12, 0)
+    assert throttle is not None and throttle.throttle_ms == wait_ms
+
+
+def test_a_wait_for_request_time_fits_into_a_response_however_long_the_windows_are() -> None:
+    request = RequestQuotaManager(Window(11, 1_000_000_000), paced=True)
+    request.set_bound("alice", None, 1)
+    throttle = request.record_handled(*CLIENT, 10**24, 0)
+    assert throttle is not None and throttle.throttle_ms == INT_MAX
 
 
 @pytest.mark.parametrize("paced", [True, False])
