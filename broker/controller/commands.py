@@ -174,7 +174,7 @@ class TopicRef(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics(Command["list[TopicOutcome]"]):
-    """One result per distinct reference, in order."""
+    """One result per distinct reference, in order; one for a topic that is named by its name and its id."""
 
     topics: tuple[TopicRef, ...]
     charge: Charge = field(default=free, repr=False, compare=False)

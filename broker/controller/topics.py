@@ -6,7 +6,7 @@ created when the image changes.
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from broker.common.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
@@ -34,6 +34,8 @@ MAX_PARTITIONS: Final = 10_000
 """Per request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
 
 ALL_CORDONED: Final = "All brokers are currently fenced, or have all their log directories cordoned."
+
+NAMED_TWICE: Final = "The provided topic name maps to an ID that was already supplied."
 
 ONLY_BY_WEIR: Final = f"Only Weir itself creates topics whose names begin with {OUR_TOPICS}."
 
@@ -268,6 +270,7 @@ def _added_partitions(wanted: NewPartitions, at: Situation) -> int:
 
 def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
     duplicates = yield from repeated_in_steps(command.topics)
+    named_twice = yield from _named_by_name_and_id(command.topics, duplicates, at)
     outcomes: list[TopicOutcome] = []
     deleted: dict[str, Topic] = {}
     for wanted in dict.fromkeys(command.topics):
@@ -277,6 +280,12 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
             if not at.config.topics.delete_topics:
                 raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             topic = _existing_topic(wanted, wanted in duplicates, at)
+            if topic.name in named_twice:
+                if wanted.name is not None:  # one outcome for both
+                    outcomes.append(
+                        TopicOutcome(ErrorCode.INVALID_REQUEST, NAMED_TWICE, topic.name, topic.topic_id)
+                    )
+                continue
             check_topic_version(topic, wanted.expected_version)
             command.charge(topic.partitions)
         except ApiError as error:
@@ -291,6 +300,22 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
         changes.extend(_deletion_changes(topic))
         yield
     return Plan(outcomes, tuple(changes))
+
+
+def _named_by_name_and_id(
+    topics: Iterable[TopicRef], duplicates: Collection[TopicRef], at: Situation
+) -> Steps[set[str]]:
+    """Return the names of topics that are named both by their name, once, and by their id."""
+    by_name: set[str] = set()
+    by_id: set[str] = set()
+    for ref in topics:
+        yield
+        if ref.topic_id is None:
+            if ref.name is not None and ref not in duplicates:
+                by_name.add(ref.name)
+        elif ref.name is None and (topic := at.image.topics_by_id.get(ref.topic_id)) is not None:
+            by_id.add(topic.name)
+    return by_name & by_id
 
 
 def _existing_topic(wanted: TopicRef, is_repeated: bool, at: Situation) -> Topic:

@@ -13,8 +13,10 @@ connection wakes in vain and none is overtaken, because memory is never free whi
 shuffle remains for connections that are ready in the same poll while little memory is left.
 
 A frame takes memory with its first byte, not with its size prefix. A frame that has memory is never muted: it
-could not give the memory back. In Kafka a client that sends a part of a request and stalls keeps its memory
-until its connection is idle; here the connection is closed once others have waited for that memory.
+could not give the memory back. So a throttle, which can begin within a frame where a connection may have
+several requests, lets the frame end, and memory is not granted to a muted connection. In Kafka a client that
+sends a part of a request and stalls keeps its memory until its connection is idle; here the connection is
+closed once others have waited for that memory.
 Connections before login or in a TLS handshake need no lease; as in Kafka, the smaller frame limit before
 login bounds their memory.
 """
@@ -28,7 +30,7 @@ from mmap import mmap
 from typing import Final
 
 from broker.common.clock import Clock
-from broker.network.connection.channel import Channel
+from broker.network.connection.channel import Channel, MuteState
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
 from broker.network.connection.transport import Transport
@@ -122,6 +124,9 @@ class LeasedFrames(FramePool):
         self.memory.release(lease, now_ms)
         while self._waiting:
             receive = next(iter(self._waiting))
+            if receive.is_muted:
+                del self._waiting[receive]  # it asks again when it is read again
+                continue
             granted = self.memory.try_allocate(receive.announced, now_ms)
             if granted is None:
                 return
@@ -206,6 +211,15 @@ class LeasedReceive(Receive):
     @property
     def waits_for_memory(self) -> bool:
         return self._leased.is_waiting(self)
+
+    @property
+    def has_memory(self) -> bool:
+        return self._lease is not None
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether the connection is not read because of its requests or a throttle."""
+        return self._channel.mute_state is not MuteState.NOT_MUTED
 
     @property
     def source(self) -> str:

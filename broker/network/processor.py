@@ -366,11 +366,14 @@ class Processor:
             self.responder.continue_send(channel)
         if channel.fd < 0:
             return None
+        is_read = self._reading and (channel.mute_state is NOT_MUTED or channel.receive.has_memory)
+        if mask == BUFFERED and is_read:
+            return channel.receive.next_buffered()
         if not mask & READ:
             if mask & BROKEN:
                 self._on_reset(channel)
             return None
-        if channel.mute_state is not NOT_MUTED or not self._reading:
+        if not is_read:
             self.selector.set_interest(channel, channel.interest & ~READ)
             return None
         return channel.read(channel.sock)

@@ -17,7 +17,7 @@ import trio
 from broker.common.limited_lines import LimitedLines
 from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals
+from broker.network.connection.channel import Channel, MuteState, discard_arrivals, has_arrivals, has_left
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import FailedStep, Failures
 
@@ -295,9 +295,9 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
 def _is_used(channel: Channel) -> bool:
     if channel.send is not None or channel.has_ended:
         return False
-    if channel.mute_state is not MuteState.NOT_MUTED:
-        return True
-    if channel.requests_in_flight or channel.receive.waits_for_memory:
+    if channel.mute_state is not MuteState.NOT_MUTED or channel.requests_in_flight:
+        return not has_left(channel)
+    if channel.receive.waits_for_memory:
         return True
     # After a pause of the whole process the deadline has passed before the waiting requests are read.
     return has_arrivals(channel)

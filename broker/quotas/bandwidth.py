@@ -24,6 +24,11 @@ from broker.quotas.usage import MAX_SENSORS, ClientSensor, SensorKey, UserAndCli
 
 FOREVER_MS: Final = 2**62
 
+THROTTLES_OWED: Final = 2
+"""How many of the longest throttles a debt can take: a request that one of them repays is added to the debt
+that its client waits for.
+"""
+
 
 class PacedDebt:
     """The debt of one sensor, in the quota's unit. Over when it is repaid and no throttle was necessary for
@@ -41,7 +46,7 @@ class PacedDebt:
     least `observed` withdraws the violation.
     """
 
-    __slots__ = ("_idle_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
+    __slots__ = ("_dropped", "_idle_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
 
     def __init__(
         self,
@@ -55,6 +60,8 @@ class PacedDebt:
     ) -> None:
         """Start with a debt of `owed`, the excess recorded so far, and its throttle time `wait_ms`."""
         self._owed = owed
+        self._dropped = 0.0
+        """What the limit on the debt has left out of the last charge."""
         self._last_ms = now_ms
         self._idle_ms = idle_ms
         self._over_at_ms = now_ms + wait_ms + idle_ms
@@ -73,6 +80,7 @@ class PacedDebt:
         """
         owed = max(self._owed - bound * (now_ms - self._last_ms) / 1000.0, -bound)
         self._owed = min(owed + value, bound * most_owed_ms / 1000.0)
+        self._dropped = owed + value - self._owed
         self._last_ms = now_ms
         wait_ms = min(java_round(owed / bound * 1000.0), longest_ms)
         if wait_ms > 0:
@@ -114,6 +122,12 @@ class PacedDebt:
     def refund(self, value: float) -> None:
         """Subtract `value` from the debt."""
         self._owed -= value
+
+    def take_back(self, value: float) -> None:
+        """Subtract `value`, which was charged last, as far as it was added to the debt."""
+        dropped = min(self._dropped, value)
+        self._dropped -= dropped
+        self._owed -= value - dropped
 
 
 class Allowance:
@@ -311,10 +325,13 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     ) -> None:
         super().__init__(kind, window, build or partial(RateSensor, window=window), max_sensors, callback)
         self._paced = self._keeps_debts = paced
-        self._throttles_owed = 1
-        """How many of the longest throttles a debt can take."""
-        # throttle_time_ms is an int32; Kafka's narrowing of a longer time can be negative.
-        self.longest_ms = INT_MAX if longest_ms is None else longest_ms
+        self.limit_throttles(longest_ms)
+
+    def limit_throttles(self, longest_ms: int | None) -> None:
+        """Set the longest throttle time; None: no limit but that of throttle_time_ms, an int32. Kafka's
+        narrowing of a longer time can be negative.
+        """
+        self.longest_ms = INT_MAX if longest_ms is None else min(longest_ms, INT_MAX)
 
     def part(self, node: int) -> Self:
         """Return the manager of what goes to one upstream node (quota.scope=broker): it has usage and debts
@@ -365,7 +382,10 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             sensor.last_record_ms = now_ms
             sensor.rate.record(value, now_ms)
             if sensor.pace is not None:
-                sensor.pace.refund(-value)
+                if value < 0:
+                    sensor.pace.take_back(-value)
+                else:
+                    sensor.pace.refund(-value)
 
     def unrecord(self, user: str, client_id: str | None, value: float, now_ms: int) -> None:
         """Subtract what was recorded for a fetch whose response is empty because of a quota."""
@@ -494,7 +514,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
 
     def _charge(self, sensor: RateSensor, pace: PacedDebt, value: float, now_ms: int) -> Throttle | None:
         longest_ms = self.longest_ms
-        wait_ms = pace.charge(value, sensor.bound, longest_ms, longest_ms * self._throttles_owed, now_ms)
+        wait_ms = pace.charge(value, sensor.bound, longest_ms, longest_ms * THROTTLES_OWED, now_ms)
         if not wait_ms:
             return None
         # The rate for which Kafka's formula gives this wait: usage including the debt.

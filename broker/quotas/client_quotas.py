@@ -97,7 +97,7 @@ class ClientQuotas:
         """Apply a changed quota.max.throttle.ms. Channels throttled now keep their throttle time."""
         for whole in (self.produce, self.fetch):
             for manager in (whole, *whole.parts.values()):
-                manager.longest_ms = INT_MAX if longest_ms is None else longest_ms
+                manager.limit_throttles(longest_ms)
 
     def configure_broker(self, config: BrokerQuotaConfig, now_ms: int) -> None:
         """Apply a changed quota of the whole broker; see `BrokerQuota.configure`."""

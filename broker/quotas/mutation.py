@@ -38,6 +38,7 @@ class MutationSensor(ClientSensor):
     ) -> None:
         """Set the limit. Until `now_ms` the bucket fills at the previous limit."""
         super().set_bound(bound, rule, shadow, now_ms)
+        bound = min(bound, UNLIMITED)  # a higher one would leave the first tokens short of a full bucket
         if bound != self.bucket.bound:
             if now_ms is not None:
                 self.bucket.measure(now_ms)

@@ -42,8 +42,6 @@ class RequestQuotaManager(RateQuotaManager):
             callback=callback,
             build=build,
         )
-        # The time of a request that is as long as a throttle is added to the debt that its client waits for.
-        self._throttles_owed = 2
         self.exempt = Rate(window)
 
     def part(self, node: int) -> Self:

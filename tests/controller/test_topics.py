@@ -434,9 +434,35 @@ def test_a_reference_given_twice_is_not_deleted(two_topics: World) -> None:
     assert "t" in two_topics.image.topics
 
 
-def test_a_topic_named_by_name_and_by_id_is_deleted_once(two_topics: World) -> None:
-    outcomes = delete(two_topics, TopicRef("t"), TopicRef(topic_id=two_topics.image.topics["t"].topic_id))
-    assert [each.ok for each in outcomes] == [True, True]
+@pytest.mark.parametrize("is_id_first", [True, False])
+def test_a_topic_named_by_name_and_by_id_is_refused_once_and_costs_nothing(
+    two_topics: World, is_id_first: bool
+) -> None:
+    topic_id = two_topics.image.topics["t"].topic_id
+    references = (TopicRef(topic_id=topic_id), TopicRef("t"))
+    charged: list[int] = []
+    command = DeleteTopics((*references[:: 1 if is_id_first else -1], TopicRef("u")), charged.append)
+    refused, deleted = two_topics.do(plan_delete_topics, command, Role.ADMIN)
+    assert (refused.error, refused.name, refused.topic_id) == (ErrorCode.INVALID_REQUEST, "t", topic_id)
+    assert refused.message == "The provided topic name maps to an ID that was already supplied."
+    assert deleted.ok and list(two_topics.image.topics) == ["t"]
+    assert charged == [1]
+
+
+def test_a_topic_named_by_name_and_by_an_id_given_twice_is_refused_for_both(two_topics: World) -> None:
+    by_id = TopicRef(topic_id=two_topics.image.topics["t"].topic_id)
+    outcomes = delete(two_topics, by_id, TopicRef("t"), by_id)
+    assert [each.message for each in outcomes] == [
+        "Duplicate topic id.",
+        "The provided topic name maps to an ID that was already supplied.",
+    ]
+    assert "t" in two_topics.image.topics
+
+
+def test_a_topic_named_by_its_id_and_twice_by_its_name_is_deleted_by_its_id(two_topics: World) -> None:
+    by_id = TopicRef(topic_id=two_topics.image.topics["t"].topic_id)
+    outcomes = delete(two_topics, TopicRef("t"), by_id, TopicRef("t"))
+    assert [each.message for each in outcomes] == ["Duplicate topic name.", None]
     assert list(two_topics.image.topics) == ["u"]
 
 

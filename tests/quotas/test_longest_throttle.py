@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.metrics.rate import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
@@ -42,6 +42,28 @@ def test_a_wait_for_a_byte_rate_is_cut_to_it(
     assert (0 if throttle is None else throttle.throttle_ms) == wait_ms
 
 
+@pytest.mark.parametrize("is_changed", [True, False])
+@pytest.mark.parametrize("paced", [True, False])
+@pytest.mark.parametrize(
+    ("longest_ms", "wait_ms"), [(INT_MAX - 1, INT_MAX - 1), (INT_MAX, INT_MAX), (INT_MAX + 1, INT_MAX)]
+)
+def test_a_wait_always_fits_into_a_response(
+    longest_ms: int, wait_ms: int, paced: bool, is_changed: bool
+) -> None:
+    made = quotas(None if is_changed else longest_ms, paced=paced)
+    if is_changed:
+        made.set_longest_throttle(longest_ms)
+    throttle = made.produce.record(*CLIENT, 1e12, 0)
+    assert throttle is not None and throttle.throttle_ms == wait_ms
+
+
+def test_a_wait_for_request_time_fits_into_a_response_however_long_the_windows_are() -> None:
+    request = RequestQuotaManager(Window(11, 1_000_000_000), paced=True)
+    request.set_bound("alice", None, 1)
+    throttle = request.record_handled(*CLIENT, 10**24, 0)
+    assert throttle is not None and throttle.throttle_ms == INT_MAX
+
+
 @pytest.mark.parametrize("paced", [True, False])
 @pytest.mark.parametrize("kind", BYTES)
 def test_a_new_value_holds_from_the_next_verdict_on(kind: QuotaKind, paced: bool) -> None:
@@ -52,8 +74,44 @@ def test_a_new_value_holds_from_the_next_verdict_on(kind: QuotaKind, paced: bool
     made.set_longest_throttle(250)
     assert scene.record(*CLIENT, 100) == 250
     made.set_longest_throttle(None)
-    # With pacing, debt beyond the longest throttle is dropped; the rate still includes all of it.
-    assert scene.record(*CLIENT, 0) == (250 if paced else 4_100)
+    # With pacing, debt beyond two of the longest throttles is dropped; the rate still includes all of it.
+    assert scene.record(*CLIENT, 0) == (500 if paced else 4_100)
+
+
+@pytest.mark.parametrize(
+    ("longest_ms", "size", "most"),
+    [(1_000, 1_500, 1.0), (1_000, 2_000, 1.0), (1_000, 3_000, 1.5), (500, 1_000, 1.0), (None, 2_000, 1.0)],
+)
+def test_a_fetch_that_is_taken_back_pays_nothing_of_the_debt(
+    longest_ms: int | None, size: int, most: float
+) -> None:
+    """Only what two throttles cannot repay goes beyond the limit."""
+    fetch = quotas(longest_ms, paced=True).fetch
+    at_ms = passed = 0
+    while at_ms < 600_000:
+        throttle = fetch.record(*CLIENT, size, at_ms)
+        if throttle is None:
+            passed += size if at_ms >= 300_000 else 0
+        else:
+            fetch.unrecord(*CLIENT, size, at_ms)
+            at_ms += throttle.throttle_ms
+    assert passed / 300 == pytest.approx(1_000 * most, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("longest_ms", "size", "most"),
+    [(5_000, 2_500, 1.0), (5_000, 3_000, 1.0), (5_000, 5_000, 1.0), (5_000, 7_500, 1.5)],
+)
+def test_requests_that_the_longest_throttle_repays_keep_to_the_limit(
+    longest_ms: int, size: int, most: float
+) -> None:
+    produce = quotas(longest_ms, paced=True).produce
+    at_ms = passed = 0
+    while at_ms < 600_000:
+        throttle = produce.record(*CLIENT, size, at_ms)
+        passed += size if at_ms >= 300_000 else 0
+        at_ms += 0 if throttle is None else throttle.throttle_ms
+    assert passed / 300 == pytest.approx(1_000 * most, rel=0.02)
 
 
 @pytest.mark.parametrize("longest_ms", [None, 5, 60_000])

@@ -1,6 +1,7 @@
 """What limits remember across a restart, of every kind of limit and algorithm, in exact numbers."""
 
 from collections.abc import Callable
+from sys import float_info
 from typing import Any
 
 import pytest
@@ -159,6 +160,20 @@ def test_every_kind_of_a_clients_limit_is_remembered():
         (QuotaKind.REQUEST, 1_500),
         (QuotaKind.CONTROLLER_MUTATION, 1_500),
     ]
+
+
+@pytest.mark.parametrize("rate", [2.0**63, 1e20, 1e307, float_info.max])
+def test_a_rate_of_mutations_that_nobody_reaches_owes_nothing_after_a_restart(rate):
+    limit = {"controller_mutation_rate": rate}
+    before = Run(limit=limit)
+    for _ in range(3):
+        before.quotas.mutation.quota_for("alice", "app", before.now_ms, strict=True).record(50, before.now_ms)
+        before.passes(1_000)
+    after = Run(after=before, limit=limit)
+    after.resume()
+    quota = after.quotas.mutation.quota_for("alice", "app", after.now_ms, strict=True)
+    quota.record(50, after.now_ms)
+    assert not quota.is_exceeded
 
 
 def test_the_debt_of_each_upstream_node_is_its_own():

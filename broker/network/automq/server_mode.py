@@ -142,6 +142,8 @@ class PipelinedResponder(Responder):
             reply = request.reply
             if request not in early or reply.__class__ is not bytes or size > RUN_BYTES:
                 break
+            if request.login is not None:
+                break  # what follows a login depends on its outcome
             assert isinstance(reply, bytes)
             run.append(reply)
             size += len(reply)

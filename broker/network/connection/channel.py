@@ -10,6 +10,7 @@ Independent of epoll, tasks and request semantics.
 """
 
 import os
+import select
 import socket
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -337,6 +338,22 @@ def discard_arrivals(channel: Channel) -> None:
             left -= count
     except OSError:
         return
+
+
+END_OF_TLS: Final = 80
+"""The most bytes of the record with which a peer ends TLS, in any cipher suite; ours."""
+
+
+def has_left(channel: Channel) -> bool:
+    """Return whether the peer has ended its stream and waits for nothing. What it has sent before is served
+    when a throttle ends, but not after a request that waits for as long as its client likes.
+    """
+    poll = select.poll()
+    poll.register(channel.fd, select.POLLRDHUP)
+    if not poll.poll(0):
+        return False
+    most = END_OF_TLS if isinstance(channel.sock, TlsSocket) else 0
+    return channel.mute_state not in THROTTLED or bytes_waiting(channel) <= most
 
 
 def has_ended(channel: Channel) -> bool:

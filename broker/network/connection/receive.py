@@ -76,6 +76,11 @@ class Receive:
         """Whether a received or announced request waits for request memory."""
         return False
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether request memory is reserved for a request that has not been received whole."""
+        return False
+
     def read(self, sock: Transport) -> Frame | None:
         """Read once. Returns the next complete frame without its size prefix, or None.
 

@@ -303,6 +303,10 @@ class TlsReceive:
     def waits_for_memory(self) -> bool:
         return self._receive.waits_for_memory
 
+    @property
+    def has_memory(self) -> bool:
+        return self._receive.has_memory
+
     def read(self, sock: Transport) -> Frame | None:
         """Read as `Receive.read` does, until there is a frame or no decrypted or buffered bytes remain."""
         receive, tls = self._receive, self._tls

@@ -129,6 +129,8 @@ class RequestTime:
             request.handler_ns = spent
             if kind is Delayed:
                 self._delayed.setdefault(request.channel, set()).add(request)
+                if request.channel.closed:
+                    self.close(request.channel)  # it closed while its request was in the request channel
             return outcome
         request.handler_ns = 0
         channel = request.channel

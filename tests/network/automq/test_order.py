@@ -7,7 +7,9 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.api.requests.outcome import Login
 from broker.network.connection.channel import MuteEvent, MuteState
+from broker.security.sasl import SaslSession
 from tests.network.automq.wiring import numbered, numbers, parts, wired
 
 
@@ -99,6 +101,24 @@ async def test_responses_of_a_closed_connection_are_dropped() -> None:
         wiring.finish(first, numbered(1))
         assert wiring.read() == b""
         assert not wiring.responder.responses and not wiring.channel.early
+
+
+@pytest.mark.parametrize(("login", "failed", "renewed"), [(Login.FAILED, 1, 0), (Login.RENEWED, 0, 1)])
+async def test_a_login_that_is_due_with_other_answers_has_its_consequences(
+    login: Login, failed: int, renewed: int
+) -> None:
+    with wired() as wiring:
+        wiring.channel.session = SaslSession("PLAIN", 1_000, 0)
+        wiring.channel.receive.limit = 10
+        first, second, last = (wiring.admit() for _ in range(3))
+        last.login = login
+        wiring.finish(last, numbered(3))
+        wiring.finish(second, numbered(2))
+        wiring.finish(first, numbered(1))
+        assert numbers(wiring.read()) == [1, 2, 3]
+        counts = wiring.selector.counts
+        assert (counts.failed_renewals, counts.renewals) == (failed, renewed)
+        assert wiring.channel.receive.limit == (1_000 if renewed else 10)
 
 
 async def test_small_answers_that_are_due_together_go_in_one_write() -> None:

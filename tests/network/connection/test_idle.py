@@ -10,6 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
+from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import request
 from tests.support.live import task_names
 from tests.support.produce import (
@@ -163,12 +164,65 @@ async def test_a_request_that_waits_counts_as_used(broker: RunningBroker, mock_c
     assert await is_open(client, broker)
 
 
-async def test_a_connection_that_is_held_counts_as_used(broker: RunningBroker, mock_clock: MockClock) -> None:
+@pytest.mark.parametrize("behind", [b"", METADATA], ids=["alone", "and more"])
+@pytest.mark.parametrize("how", ["plain", "tls"])
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+async def test_a_request_that_waits_for_a_client_that_has_left_does_not(
+    tmp_path: Path, mock_clock: MockClock, mode: str, how: str, behind: bytes
+) -> None:
+    """It could hold the connection for 24 days."""
+    settings = ["connections.max.idle.ms=5000", f"socket.server.mode={mode}"]
+    async with running_broker(tmp_path, *settings, *(tls_settings() if how == "tls" else ())) as broker:
+        if how == "tls":
+            client = await broker.connect_tls(certificates().client_context())
+        else:
+            client = await broker.connect()
+        await client.ask(create_topic(), 5)
+        partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+        topics = [FetchTopic("events", partitions=[partition])]
+        await client.send(FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=topics), 11)
+        await wait_all_tasks_blocked(0.02)
+        assert broker.server.fetches.delayed == 1
+        if behind:
+            await client.stream.send_all(behind)
+        await client.stream.aclose()
+        await passes(mock_clock, 4.999)
+        assert len(list(broker.server.socket_server.channels())) == 1
+        await passes(mock_clock, 0.001)
+        assert list(broker.server.socket_server.channels()) == []
+        assert broker.server.fetches.delayed == 0
+
+
+async def throttled(broker: RunningBroker) -> WireClient:
+    """Return a client that is throttled for more than ten seconds."""
     client = await broker.connect("greedy")
     await client.ask(create_topic(), 5)
     broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
     answer = await client.ask(produce_request_of(60_000, "greedy"), PRODUCE_VERSION)
-    assert answer.throttle_time_ms > 10_000
+    assert 60_000 > answer.throttle_time_ms > 10_000
+    return client
+
+
+@pytest.mark.parametrize("has_sent_more", [True, False])
+async def test_a_throttled_client_that_has_left_is_idle_unless_it_has_sent_more(
+    broker: RunningBroker, mock_clock: MockClock, has_sent_more: bool
+) -> None:
+    client = await throttled(broker)
+    if has_sent_more:
+        await client.send(produce_request(batch_of(b"x"), acks=0), PRODUCE_VERSION)
+    await client.stream.aclose()
+    await passes(mock_clock, 5)
+    assert len(list(broker.server.socket_server.channels())) == has_sent_more
+    for _ in range(20):
+        await passes(mock_clock, 3)
+    log = broker.server.partitions.log("events", 0)
+    assert log is not None
+    assert log.high_watermark == 1 + has_sent_more
+    assert list(broker.server.socket_server.channels()) == []
+
+
+async def test_a_connection_that_is_held_counts_as_used(broker: RunningBroker, mock_clock: MockClock) -> None:
+    client = await throttled(broker)
     for _ in range(3):
         await passes(mock_clock, 3)
     assert await is_open(client, broker)

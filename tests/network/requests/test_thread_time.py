@@ -183,6 +183,10 @@ class Scene:
             case "delayed":
                 self.delayed.append(context)
                 return DELAYED
+            case "left":
+                channel: Any = context.connection
+                channel.responder._selector.close_channel(channel, "it has left")
+                return DELAYED
             case "waker":
                 self.wake()
         return Response(MetadataResponse())
@@ -299,6 +303,16 @@ async def test_a_client_that_leaves_is_charged_for_what_was_begun(
         reset(scene.clients["ann"])
         await scene.settle()
         assert scene.ledger.take() == {"ann": READ + HANDLE}
+
+
+async def test_a_request_that_begins_to_wait_when_its_client_has_left_is_charged_and_forgotten(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with scene_of(tmp_path, mock_clock, "kafka") as scene:
+        await scene.send("ann", "left")
+        await scene.settle()
+        assert scene.ledger.take() == {"ann": READ + HANDLE}
+        assert scene.time._delayed == {}
 
 
 async def test_a_client_that_never_asked_is_charged_to_the_exempt_sensor(
