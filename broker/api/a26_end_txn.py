@@ -2,9 +2,10 @@
 
 Versions 0-5. The response is sent when the decision is in the log; the markers follow at once, and until they
 are written another request of the transactional id is CONCURRENT_TRANSACTIONS. From version 5 (KIP-890) the
-producer gets its next epoch with the response, and the same again if it repeats the request; where an older
-version has ended the transaction, that is PRODUCER_FENCED, which Kafka takes for a repetition. An abort of a
-transaction without partitions succeeds. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
+producer gets its next epoch with the response, and the same again if it repeats the request, or aborts a
+transaction that has timed out; where an older version has ended the transaction, that is PRODUCER_FENCED,
+which Kafka takes for a repetition. An abort of a transaction without partitions succeeds. PRODUCER_FENCED is
+INVALID_PRODUCER_EPOCH before version 2.
 """
 
 from collections.abc import Awaitable

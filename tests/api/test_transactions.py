@@ -200,10 +200,11 @@ async def test_an_operators_abort_fences_the_producer_and_leaves_nothing_to_read
     log = harness.partitions.log("events", 0)
     assert log is not None and log.last_stable_offset == log.high_watermark
     assert await zombie.send(b"more") == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await zombie.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert await zombie.end(commit=True) == ErrorCode.INVALID_TXN_STATE
     second = TransactionalProducer(harness)
     assert await second.init() == 0
     assert (second.producer_id, second.epoch) == (zombie.producer_id, zombie.epoch + 2)
+    assert await zombie.end(commit=False) == ErrorCode.PRODUCER_FENCED
 
 
 async def test_a_second_producer_aborts_the_transaction_of_the_first(harness: Harness) -> None:
@@ -449,8 +450,54 @@ async def test_a_transaction_times_out(harness: Harness, late_ms: int, is_aborte
     producer = await producer_on(harness, timeout_ms=CHECK_MS - late_ms)
     await producer.write(b"a")
     harness.advance(CHECK_MS)
-    assert await producer.end(commit=True) == (ErrorCode.PRODUCER_FENCED if is_aborted else 0)
+    assert await producer.end(commit=True) == (ErrorCode.INVALID_TXN_STATE if is_aborted else 0)
     assert await visible(harness) == ([] if is_aborted else [b"a"])
+
+
+@pytest.mark.parametrize(("client_version", "error"), [(1, ErrorCode.PRODUCER_FENCED), (2, ErrorCode.NONE)])
+async def test_a_producer_goes_on_with_an_abort_after_a_timeout(
+    harness: Harness, client_version: int, error: ErrorCode
+) -> None:
+    """Java's applications abort and begin again. Before KIP-890 they need a new producer."""
+    producer = await producer_on(harness, client_version, timeout_ms=CHECK_MS - 1)
+    await producer.write(b"late")
+    epoch = producer.epoch
+    harness.advance(CHECK_MS)
+    assert await producer.send(b"later") == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await producer.end(commit=False) == error
+    if error:
+        return
+    assert producer.epoch == epoch + 1
+    await producer.write(b"again")
+    assert await producer.end(commit=True) == 0
+    assert await visible(harness) == [b"again"]
+
+
+async def test_an_abort_while_the_timeout_is_applied_is_concurrent(harness: Harness) -> None:
+    producer = await producer_on(harness)
+    await producer.write(b"late")
+    transaction = harness.transactions.coordinator.get("t")
+    assert transaction is not None
+    assert harness.transactions.abort(transaction, harness.now) == ErrorCode.NONE
+    assert await producer.end(commit=False, run=False) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert await producer.end(commit=True, run=False) == ErrorCode.INVALID_TXN_STATE
+    harness.run_transactions()
+    assert await producer.end(commit=False) == 0
+
+
+async def test_no_abort_ends_the_transaction_of_the_producer_that_has_begun(harness: Harness) -> None:
+    zombie = await producer_on(harness)
+    await zombie.write(b"zombie")
+    second = TransactionalProducer(harness)
+    assert await second.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    harness.run_transactions()
+    assert await second.init() == 0
+    assert await zombie.end(commit=False) == ErrorCode.PRODUCER_FENCED
+    await second.write(b"alive")
+    assert await zombie.end(commit=False) == ErrorCode.PRODUCER_FENCED
+    assert await second.end(commit=True) == 0
+    assert await zombie.end(commit=False) == ErrorCode.PRODUCER_FENCED
+    assert await visible(harness) == [b"alive"]
 
 
 @pytest.mark.parametrize(("early_ms", "is_known"), [(1, True), (0, False)])

@@ -106,14 +106,17 @@ def end(
 
 
 def fence(transaction: Transaction, wall_ms: int) -> TransactionChange:
-    """Return the change that aborts an ongoing transaction, with an epoch that its producer does not have."""
+    """Return the change that aborts an ongoing transaction, with an epoch that its producer does not have.
+
+    An abort of that producer is taken for a repeated one, and gets the epoch, until another producer has
+    begun: so it goes on after a timeout. (Kafka: endTxnEpochBumped)
+    """
     data = transaction.data
     fenced = replace(
         data,
         state=TransactionState.PREPARE_ABORT,
         producer_epoch=min(data.producer_epoch + 1, LAST_EPOCH),
         last_epoch=NO_EPOCH,
-        client_version=0,  # so that an EndTxn of the fenced producer is not taken for a repeated one
         updated_ms=wall_ms,
     )
     return TransactionChange(transaction, fenced)
