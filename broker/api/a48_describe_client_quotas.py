@@ -44,7 +44,7 @@ def handle(
         return Response(DescribeClientQuotasResponse(0, error.code, error.message, None))
     entries = []
     for pairs, entry in services.control.image.quotas.items():
-        if wanted.matches(Entity.of(pairs)):
+        if entry.permanent and wanted.matches(Entity.of(pairs)):
             entries.append(_entry(entry))
         yield None
     return Response(DescribeClientQuotasResponse(entries=entries))
@@ -53,5 +53,5 @@ def handle(
 def _entry(entry: QuotaEntry) -> EntryData:
     return EntryData(
         [EntityData(kind, name) for kind, name in entry.entity],
-        [ValueData(key, limit.value) for key, limit in entry.limits.items()],
+        [ValueData(key, limit.value) for key, limit in entry.permanent.items()],
     )

@@ -124,7 +124,7 @@ def test_the_stored_text_reads_back(text: str) -> None:
     ],
 )
 def test_another_text_is_not_read(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - any of them
+    with pytest.raises(ValueError):
         read_temporary(text)
 
 

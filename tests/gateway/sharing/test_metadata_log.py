@@ -68,8 +68,9 @@ class Gateway:
         self.records = (
             Records() if keys is None else SignedRecords("__weir_metadata", f"{name}-{uuid4().hex}", keys)
         )
-        self.metadata = MetadataLog(name, self.log, self.local, last, TrioClock(), self.records)
-        self.control = Control(store.image, load(None, (), {}), self.metadata)
+        self.clock = TrioClock()
+        self.metadata = MetadataLog(name, self.log, self.local, last, self.clock, self.records)
+        self.control = Control(store.image, load(None, (), {}), self.metadata, self.clock.wall_ms)
         self.metadata.attach(self.control.adopt, self.control.check_adoptable)
         self.seen: list[tuple[float, str]] = []
         self.control.subscribe(
