@@ -1,6 +1,6 @@
 """Weekly windows in the local time of a zone: Mon-Fri 09:00-17:00 in Europe/Berlin.
 
-Used by broker.metadata.temporary_limits. Reads no clock; instants are wall-clock milliseconds since the
+Used by broker.common.temporary_limits. Reads no clock; instants are wall-clock milliseconds since the
 epoch. A window opens and closes when a clock in its zone shows these times. Where daylight saving ends, a
 time that occurs twice is the first of them; where it begins, a time that is left out is the moment of the
 change. So a window opens and closes once a day.

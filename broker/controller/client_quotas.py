@@ -13,12 +13,12 @@ from unicodedata import category
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
+from broker.common.temporary_limits import BadTimes, check_times, write_temporary
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
 from broker.controller.plan import Plan, Situation, repeated_in_steps
 from broker.metadata.actor import Role
 from broker.metadata.changes import SHADOW, Change, ChangeKind, write_number, write_pairs
 from broker.metadata.image import Image, QuotaEntry
-from broker.metadata.temporary_limits import BadTimes, check_times, write_temporary
 from broker.quotas.client_quota_requests import validate_alteration, warnings_about
 from broker.quotas.entity import Entity
 

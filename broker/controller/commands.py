@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from broker.common.errors import ErrorCode
+from broker.common.temporary_limits import TemporaryLimit
 from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role, lacks_role
-from broker.metadata.temporary_limits import TemporaryLimit
 from broker.quotas.entity import EntityPairs
 from broker.security.acl.acl import Acl, AclFilter
 

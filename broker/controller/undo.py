@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.temporary_limits import read_temporary
 from broker.controller.alerts import RemoveAlertRule, SetAlertRule
 from broker.controller.commands import (
     AlterClientQuotas,
@@ -26,7 +27,6 @@ from broker.controller.commands import (
 from broker.metadata.alerts import read_rule, written
 from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, ChangeKind, Unreadable, read_pairs
 from broker.metadata.image import Image
-from broker.metadata.temporary_limits import read_temporary
 from broker.security.acl.acl import filter_of, read_acl
 
 LARGEST_ENTITY: Final = 8

@@ -11,7 +11,7 @@ each change; the console shows them through broker.views.metadata.
     topic           its name                 id (hexadecimal), partitions
     topic-config    its name                 the topic's own settings
     client-quota    its pairs as JSON        the four limits, or an address's; shadow if only measured
-    temporary-quota  as client-quota         a limit's key: its value and times (temporary_limits)
+    temporary-quota  as client-quota         a limit's key: its value and times as JSON
     broker-config   a node id; empty: all    dynamic settings
     client-metrics  a subscription's name    its settings
     group-config    a consumer group's id    its settings

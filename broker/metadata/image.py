@@ -16,11 +16,11 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.common.errors import BrokerBug
+from broker.common.temporary_limits import TemporaryLimit, read_temporary
 from broker.metadata import alerts
 from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
 from broker.metadata.changes import NOTES, SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
-from broker.metadata.temporary_limits import TemporaryLimit, read_temporary
 from broker.security.acl.acl import Acl, read_acl
 from broker.security.passwords import Cost, StoredPassword
 

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from broker.common.errors import ErrorCode
+from broker.common.temporary_limits import TemporaryLimit, from_times, read_time
 from broker.config.load import load
 from broker.controller.commands import (
     AlterClientQuotas,
@@ -20,7 +21,6 @@ from broker.controller.control import Control
 from broker.metadata.changes import AuditFilter, AuditRow, Delta, QuotaChange
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
-from broker.metadata.temporary_limits import TemporaryLimit, from_times, read_time
 from broker.server.parts.temporary_limits import INTERVAL_S, switch_temporary_limits
 from tests.controller.world import StoreCommitter, actor
 from tests.support.clock import ManualClock

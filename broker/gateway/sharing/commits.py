@@ -29,11 +29,11 @@ import msgspec
 
 from broker.common.errors import ApiError, ConfigError
 from broker.common.slices import run_through
+from broker.common.temporary_limits import read_temporary
 from broker.config.table import read_value, setting_of
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import KNOWN_KINDS, NOTES, SHADOW, Change, ChangeKind, read_pairs
 from broker.metadata.image import Image, Stamp, project
-from broker.metadata.temporary_limits import read_temporary
 from broker.quotas.client_quota_requests import validate_alteration, validate_entity
 from broker.security.scram import MECHANISMS
 from broker.telemetry.subscription import read_subscription

@@ -1,6 +1,6 @@
 import pytest
 
-from broker.metadata.temporary_limits import (
+from broker.common.temporary_limits import (
     BadTimes,
     TemporaryLimit,
     check_times,
