@@ -44,9 +44,6 @@ class LiveQuotas:
         self._retry_storm = parts.retry_storm
         self._remote_use = remote_use
 
-    def wall_ms(self) -> int:
-        return self._clock.wall_ms()
-
     def throttled(self) -> Iterator[ThrottledRow]:
         """Yield the connections that were throttled at the time of the call; rows are built lazily."""
         now_ms = self._clock.ms()

@@ -156,8 +156,13 @@ _UNMARKED: dict[str, ShadowUse] = {}
 
 
 class QuotaRows:
-    def __init__(self, live: LiveQuotas, shares: ShareViews, *, rules_decide: bool = True) -> None:
-        """`rules_decide`: no callback replaces the search for a client's rule."""
+    def __init__(
+        self, live: LiveQuotas, shares: ShareViews, wall_ms: Callable[[], int], *, rules_decide: bool = True
+    ) -> None:
+        """`wall_ms` returns the wall clock; `rules_decide`: no callback replaces the search for a client's
+        rule.
+        """
+        self._wall_ms = wall_ms
         self._live = live
         self._shares = shares
         self._rules_decide = rules_decide
@@ -198,7 +203,7 @@ class QuotaRows:
                 yield None
                 continue
             if used is not _UNUSED or entry.shadow or entry.temporary:
-                yield ranked(_row(entry, used, shadows.get(entity, _UNMARKED), self._live.wall_ms()))
+                yield ranked(_row(entry, used, shadows.get(entity, _UNMARKED), self._wall_ms()))
                 continue
             known = cached.get(entity)
             if known is None or known[0] is not entry:
@@ -211,7 +216,7 @@ class QuotaRows:
         marks: Mapping[str, ShadowUse] = _UNMARKED
         if entry.shadow:
             marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
-        row = _row(entry, uses, marks, self._live.wall_ms())
+        row = _row(entry, uses, marks, self._wall_ms())
         connected = yield from self._connected(quotas, entity)
         return row if connected is None else connected.with_overriding(row)
 
