@@ -131,6 +131,9 @@ class Committer(Protocol):
 
     def exclusive(self) -> AbstractAsyncContextManager[object]: ...
 
+    def exclusive_here(self) -> AbstractAsyncContextManager[object]:
+        """As `exclusive`, for what is published and not committed: no other server is asked for changes."""
+
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """Run `MetadataStore.commit`, inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
 
@@ -294,7 +297,9 @@ class Control:
         """Let temporary limits begin and end that do so by now. Call at `next_switch_ms`, and every few
         seconds, in case the wall clock is set.
         """
-        async with self._committer.exclusive():
+        if not self._in_force.is_due():
+            return
+        async with self._committer.exclusive_here():
             with self._committer.to_the_end():
                 found = await self._committer.in_slices(self._in_force.switch(self.image), to_the_end=True)
                 if found is not None:

@@ -68,15 +68,19 @@ class QuotasInForce:
         differences = yield from _differences(before, self._quotas, concerned)
         return self.of(image), replace(delta, quotas=(*others, *differences))
 
+    def is_due(self) -> bool:
+        """Return whether a temporary limit may have begun or ended since the last call: its time has come, or
+        the clock was set back.
+        """
+        before_ms, now_ms = self._evaluated_ms, self._wall_ms()
+        self._evaluated_ms = now_ms
+        is_over = self.next_change_ms is not None and self.next_change_ms <= now_ms
+        return bool(self._temporary) and (is_over or now_ms < before_ms)
+
     def switch(self, image: Image) -> Steps[tuple[Image, Delta] | None]:
         """Return the published `image` with the limits in force now, and their changes; None if nothing
         changes.
         """
-        now_ms = self._wall_ms()
-        is_due = self.next_change_ms is not None and self.next_change_ms <= now_ms
-        if not self._temporary or (self._evaluated_ms <= now_ms and not is_due):
-            self._evaluated_ms = now_ms
-            return None
         before, self._quotas = self._quotas, (yield from self._evaluate())
         if all(before.get(pairs) == self._quotas.get(pairs) for pairs in self._temporary):
             return None

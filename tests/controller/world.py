@@ -90,6 +90,9 @@ class StoreCommitter:
     def exclusive(self) -> AbstractAsyncContextManager[object]:
         return self._lock
 
+    def exclusive_here(self) -> AbstractAsyncContextManager[object]:
+        return self._lock
+
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         await trio.lowlevel.checkpoint()
         assert self._lock.locked()
