@@ -141,6 +141,7 @@ async def test_a_temporary_limit_begins_and_ends_at_all_gateways_at_once(autojum
     await trio.sleep(5)
     assert [gateway.rate(ALICE) for gateway in gateways] == [5_000] * 3
     rows = gateways[0].rows()
+    gateways[2].log.is_away = True
     await trio.sleep(6)
     assert [gateway.rate(ALICE) for gateway in gateways] == [1_000] * 3
     assert switches == {name: [(now + 3_210, 5_000.0), (now + 9_876, 1_000.0)] for name in "abc"}
