@@ -1,3 +1,5 @@
+"""The times of temporary limits: when they apply, what is refused, and the text that is stored."""
+
 import pytest
 
 from broker.common.temporary_limits import (

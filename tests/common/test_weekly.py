@@ -1,3 +1,5 @@
+"""Weekly windows, just before, at and just after each change, also over changes of daylight saving."""
+
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
