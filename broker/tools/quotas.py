@@ -81,12 +81,14 @@ def entity_of(options: Mapping[str, Any]) -> dict[str, str | None]:
 
 @quotas.command("list")
 @click.option("--search", default="", metavar="TEXT", help="Only rules with TEXT in a name.")
+@click.option("--nearest", is_flag=True, help="The rules that are nearest to a limit first.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
 @output_option
 @pass_console
-def list_quotas(console: Console, search: str, as_json: bool, output: Output) -> None:
+def list_quotas(console: Console, search: str, nearest: bool, as_json: bool, output: Output) -> None:
     """List every limit and its present usage. JSON has the rules, CSV and the table a line for each limit."""
-    rules = list(console.each(QUOTAS, {"search": search}))
+    order = {"sort": "used", "order": "desc"} if nearest else {}
+    rules = list(console.each(QUOTAS, {"search": search, **order}))
     if as_json or output is Output.JSON:
         print_json(rules)
         return

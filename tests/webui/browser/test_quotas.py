@@ -45,6 +45,19 @@ def test_a_rule_shows_its_limit_and_its_use(quotas: Any, expect: Any, broker: Fa
     expect(quotas.locator("#count")).to_have_text("1 rule")
 
 
+def test_the_rules_nearest_to_a_limit_come_first(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.set(ALICE, {PRODUCE: 1_000.0})
+    broker.observed = {APP: {PRODUCE: 1_000_000.0}, ALICE: {PRODUCE: 10.0}}
+    broker.version += 1
+    rows = quotas.locator("#table tbody tr")
+    expect(rows.first).to_contain_text("alice")
+    quotas.get_by_label("Order").select_option("Nearest limit first")
+    expect(rows.first).to_contain_text("app")
+    expect(quotas).to_have_url(re.compile("sort=used"))
+    quotas.locator("th").get_by_role("button", name="Rule").click()
+    expect(quotas.get_by_label("Order")).to_have_value("entity")
+
+
 def test_a_limit_has_a_line_of_its_use_against_it(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     cell = quotas.locator("tbody td[data-limit=yes]")
     expect(cell).to_have_count(1)

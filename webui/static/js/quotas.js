@@ -53,6 +53,7 @@ class UseHistory {
 }
 
 const adding = document.getElementById("adding");
+const order = document.getElementById("order");
 const mayEdit = document.body.dataset.mayEdit === "yes";
 const opened = new OpenPanel({ listing: () => list, above: adding });
 const history = new UseHistory();
@@ -83,6 +84,7 @@ const list = new Listing({
     showUnlisted(unlisted);
   },
   drawn: ({ items, total }) => {
+    order.value = list.url.values.sort === "used" ? "used" : "entity";
     selection.show(items, total);
     editPointed(items);
     for (const [key, element] of list.table.rows) element.classList.toggle("pointed", key === pointed);
@@ -278,6 +280,7 @@ function propose() {
 }
 
 if (list.url.values.rule) point();
+order.addEventListener("change", () => list.ask({ sort: order.value, order: order.value === "used" ? "desc" : "asc", offset: "0" }));
 needs("editor", document.getElementById("add")).addEventListener("click", () => add());
 needs("editor", document.getElementById("import"));
 importMenu(() => opened.open(null, quotaImport));
