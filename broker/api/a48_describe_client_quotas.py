@@ -1,7 +1,8 @@
 """DescribeClientQuotas: lists the quotas that match a filter. (KIP-546)
 
 Versions 0-1. Every component of the filter must match; `strict` excludes entities with additional components.
-A filter that matches nothing gets an empty list, never null, which the Java client takes for an error.
+A filter that matches nothing gets an empty list, never null, which the Java client takes for an error. Left
+out: temporary limits, so that the response has what AlterClientQuotas sets.
 """
 
 from typing import Final
