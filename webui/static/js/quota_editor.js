@@ -53,7 +53,7 @@ export class QuotaEditor extends Editor {
   }
 
   modeBox(mode, text) {
-    const input = h("input", { type: "radio", name: `mode-${serial}`, value: mode, checked: mode === this.was, onchange: () => this.showMode(mode) });
+    const input = h("input", { type: "radio", name: `mode-${serial}`, value: mode, checked: mode === this.was, oninput: () => this.showMode(mode) });
     return { input, element: h("label.mode", input, h("b", text)) };
   }
 

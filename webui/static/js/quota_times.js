@@ -84,7 +84,7 @@ export class Times {
   constructor(limit, onchange) {
     this.known = limit ? timesOf(limit) : null;
     const input = (id, more) => h("input", { id, autocomplete: "off", ...more });
-    this.kind = h("select", { id: "times-kind", onchange: () => this.show() }, h("option", { value: "once" }, "once"), h("option", { value: "weekly" }, "every week"));
+    this.kind = h("select", { id: "times-kind", oninput: () => this.show() }, h("option", { value: "once" }, "once"), h("option", { value: "weekly" }, "every week"));
     this.from = input("times-from", { type: "datetime-local" });
     this.until = input("times-until", { type: "datetime-local" });
     this.windows = input("times-windows", { type: "text", placeholder: "Mon-Fri 09:00-17:00", "aria-describedby": "times-windows-note" });
