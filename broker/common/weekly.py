@@ -84,10 +84,7 @@ def _days_text(days: Sequence[int]) -> str:
             parts[-1].append(day)
         else:
             parts.append([day])
-    texts = (
-        f"{DAYS[part[0]]}-{DAYS[part[-1]]}" if len(part) > 2 else ",".join(DAYS[day] for day in part)
-        for part in parts
-    )
+    texts = (f"{DAYS[part[0]]}-{DAYS[part[-1]]}" if len(part) > 1 else DAYS[part[0]] for part in parts)
     return ",".join(texts)
 
 

@@ -35,8 +35,8 @@ def opens_and_closes(windows: Weekly, start: str, end: str) -> list[str]:
         ("Mon-Fri 09:00-17:00", "Mon-Fri 09:00-17:00"),
         ("mon-fri  09:00 - 17:00", "Mon-Fri 09:00-17:00"),
         ("Fri,Mon,Wed 00:00-24:00", "Mon,Wed,Fri 00:00-24:00"),
-        ("Sat-Mon 22:00-06:00", "Mon,Sat,Sun 22:00-06:00"),
-        ("Mon-Tue,Thu-Sat 23:59-00:00", "Mon,Tue,Thu-Sat 23:59-24:00"),
+        ("Sat-Mon 22:00-06:00", "Mon,Sat-Sun 22:00-06:00"),
+        ("Mon-Tue,Thu-Sat 23:59-00:00", "Mon-Tue,Thu-Sat 23:59-24:00"),
         ("Wed 00:00-00:01", "Wed 00:00-00:01"),
     ],
 )

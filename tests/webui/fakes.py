@@ -355,7 +355,7 @@ class FakeBroker(
         def refused(error: ErrorCode, message: str) -> QuotaOutcome:
             return QuotaOutcome(error, message, entry.entity)
 
-        row = self.rows.get(entry.entity)
+        row = next((row for row in self.in_force() if row.entity == entry.entity), None)
         try:
             validate_entity(entry.entity)
         except ApiError as error:
