@@ -333,7 +333,7 @@ def test_a_limit_of_every_week_is_edited_and_ended(quotas: Any, expect: Any, bro
     broker.temporaries = {APP: {PRODUCE: (from_times(2e6, weekly), "ann")}}
     broker.version += 1
     countdown = quotas.locator(".countdown")
-    expect(countdown).to_contain_text("Produce 2 MB/s, weekly")
+    expect(countdown).to_contain_text("Produce 2 MB/s")
     expect(countdown).to_have_attribute("title", re.compile("Sat-Sun 09:00-17:00 Europe/Berlin; otherwise"))
     expect(countdown).to_contain_text("begins in")
     quotas.get_by_label("Edit client id app").click()

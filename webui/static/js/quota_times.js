@@ -53,7 +53,7 @@ export function countdownKey(key, limit) {
 /** A temporary limit, and the time until it ends or begins in a slot of fixed width. */
 export function countdown(key, limit) {
   const other = limit.permanent === null ? "no limit" : rate(key, limit.permanent);
-  const what = `${limitLabel(key)} ${rate(key, limit.value)}${limit.windows ? ", weekly" : ""}`;
+  const what = `${limitLabel(key)} ${rate(key, limit.value)}`;
   const title = `${limitLabel(key)} ${rate(key, limit.value)} ${timesText(limit)}; otherwise ${other}. Set by ${limit.changed_by}, ${day(limit.changed_at)}, ${clock(Date.parse(limit.changed_at))}`;
   const element = h("span.countdown", { title, data: { active: limit.active ? "yes" : "no" } },
     icon("clock"), h("span.what", what), h("span.quiet", limit.active ? "ends in" : "begins in"), h("span.left"));
