@@ -211,7 +211,8 @@ def _wanted(views: Views, edits: Sequence[QuotaAlteration]) -> Generator[None, N
     wanted: dict[str, set[Named]] = {}
     for edit in edits:
         marked = () if edit.shadow is None else views.quotas.limited_keys(edit.entity)
-        for key in (*(op.key for op in edit.ops), *marked):
+        keys = chain((op.key for op in edit.ops), (op.key for op in edit.temporary), marked)
+        for key in keys:
             wanted.setdefault(key, set()).add(frozenset(edit.entity))
         yield
     return wanted

@@ -8,9 +8,9 @@ entity, so a tool knows the id of a rule before it creates it. A component witho
 Bytes that a path could not hold as they are, and the escape itself, are `~` and two hexadecimal digits, so
 that an id is the same with and without percent-encoding.
 
-The console shows the command (kafka-configs.sh, and `weir quotas` for shadow mode) beside every edit, so
-that a change can be scripted, reviewed or repeated on another cluster. This module only builds its text and
-runs nothing.
+The console shows the command (kafka-configs.sh, and `weir quotas` for shadow mode and temporary limits)
+beside every edit, so that a change can be scripted, reviewed or repeated on another cluster. This module only
+builds its text and runs nothing.
 """
 
 import shlex
@@ -18,6 +18,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from msgspec.structs import replace
+
+from broker.common.temporary_limits import TemporaryLimit, times_of
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.path_names import escaped, unescaped
@@ -153,14 +156,37 @@ def limit_in_json(value: float) -> float:
 
 
 def shell_command(endpoint: ClientEndpoint, edit: QuotaAlteration) -> str:
-    """Return the command for all of `edit`: limits with Kafka's tool, shadow mode with Weir's."""
+    """Return the command for all of `edit`: limits with Kafka's tool, shadow mode and temporary limits with
+    Weir's.
+    """
     commands = [kafka_configs(endpoint, edit.entity, edit.ops)]
     if edit.shadow is not None:
-        words = ["weir", "quotas", "set"]
-        for kind, name in edit.entity:
-            words += [f"--{kind}-default"] if name is None else [f"--{kind}", name]
-        commands.append(shlex.join([*words, "--shadow" if edit.shadow else "--enforce"]))
+        commands.append(_weir_quotas("set", edit.entity, ["--shadow" if edit.shadow else "--enforce"]))
+    ended = [op.key for op in edit.temporary if op.limit is None]
+    if ended:
+        commands.append(_weir_quotas("remove", edit.entity, ["--temporary", *ended]))
+    by_times: dict[TemporaryLimit, list[str]] = {}
+    for op in edit.temporary:
+        if op.limit is not None:
+            times = replace(op.limit, value=0.0)
+            by_times.setdefault(times, []).append(f"{op.key}={plain(op.limit.value)}")
+    for times, values in by_times.items():
+        commands.append(_weir_quotas("set", edit.entity, [*values, *_time_options(times)]))
     return " && ".join(command for command in commands if command)
+
+
+def _weir_quotas(verb: str, entity: EntityPairs, more: Iterable[str]) -> str:
+    words = ["weir", "quotas", verb]
+    for kind, name in entity:
+        words += [f"--{kind}-default"] if name is None else [f"--{kind}", name]
+    return shlex.join([*words, *more])
+
+
+def _time_options(limit: TemporaryLimit) -> list[str]:
+    times = times_of(limit)
+    words = [word for name in ("from", "until") if name in times for word in (f"--{name}", times[name])]
+    zone = f" {times['zone']}" if times.get("zone", "UTC") != "UTC" else ""
+    return words + [word for window in times.get("windows", ()) for word in ("--weekly", f"{window}{zone}")]
 
 
 def plain(value: float) -> str:

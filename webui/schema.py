@@ -211,7 +211,7 @@ class Names(msgspec.Struct, frozen=True):
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """Alternative records with different fields; the first one whose fields are all present applies."""
+    """Alternative records with different required fields; the first one that has the fields applies."""
 
     options: tuple[Record, ...]
 
@@ -219,9 +219,12 @@ class OneOf(msgspec.Struct, frozen=True):
         if not isinstance(value, dict):
             raise Invalid(where, "must be an object")
         for option in self.options:
-            if option.fields.keys() == value.keys():
+            if option.fields.keys() - option.optional <= value.keys() <= option.fields.keys():
                 return option.check(value, where)
-        shapes = " or ".join("{" + ", ".join(option.fields) + "}" for option in self.options)
+        shapes = " or ".join(
+            "{" + ", ".join(name + "?" * (name in option.optional) for name in option.fields) + "}"
+            for option in self.options
+        )
         raise Invalid(where, f"must be {shapes}")
 
     def describe(self) -> dict[str, Any]:

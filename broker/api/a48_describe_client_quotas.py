@@ -1,7 +1,8 @@
 """DescribeClientQuotas: lists the quotas that match a filter. (KIP-546)
 
 Versions 0-1. Every component of the filter must match; `strict` excludes entities with additional components.
-A filter that matches nothing gets an empty list, never null, which the Java client takes for an error.
+A filter that matches nothing gets an empty list, never null, which the Java client takes for an error. Left
+out: temporary limits, so that the response has what AlterClientQuotas sets.
 """
 
 from typing import Final
@@ -44,7 +45,7 @@ def handle(
         return Response(DescribeClientQuotasResponse(0, error.code, error.message, None))
     entries = []
     for pairs, entry in services.control.image.quotas.items():
-        if wanted.matches(Entity.of(pairs)):
+        if entry.permanent and wanted.matches(Entity.of(pairs)):
             entries.append(_entry(entry))
         yield None
     return Response(DescribeClientQuotasResponse(entries=entries))
@@ -53,5 +54,5 @@ def handle(
 def _entry(entry: QuotaEntry) -> EntryData:
     return EntryData(
         [EntityData(kind, name) for kind, name in entry.entity],
-        [ValueData(key, limit.value) for key, limit in entry.limits.items()],
+        [ValueData(key, limit.value) for key, limit in entry.permanent.items()],
     )

@@ -38,9 +38,12 @@ class Quantity(StrEnum):
 
 
 class QuantityError(ValueError):
-    """The message says what to write instead. `key` is the limit's, of an entry of a quota file."""
+    """The message says what to write instead. `key` is the limit's, of an entry of a quota file, and `place`
+    the value's in the entry.
+    """
 
     key: str = ""
+    place: str = ""
 
 
 LIMITS: Final[Mapping[str, Quantity]] = {
@@ -140,15 +143,27 @@ def read_config(key: str, text: str) -> str:
 
 def read_limits(entry: Any) -> Any:
     """Return an entry of a quota file with numbers in place of texts such as 10 MB. Raises QuantityError."""
-    limits: Any = entry.get("limits") if isinstance(entry, dict) else None
-    for key, text in limits.items() if isinstance(limits, dict) else ():
-        if key in LIMITS and isinstance(text, str):
-            try:
-                limits[key] = read_limit(key, text)
-            except QuantityError as error:
-                error.key = key
-                raise
+    if not isinstance(entry, dict):
+        return entry
+    limits: Any = entry.get("limits")
+    for key in limits if isinstance(limits, dict) else ():
+        _read_value(limits, key, key, f"limits/{key}")
+    temporary: Any = entry.get("temporary")
+    for key, limit in temporary.items() if isinstance(temporary, dict) else ():
+        if isinstance(limit, dict) and "value" in limit:
+            _read_value(limit, "value", key, f"temporary/{key}/value")
     return entry
+
+
+def _read_value(values: dict[str, Any], name: str, key: str, place: str) -> None:
+    """Read the text `name` as a value of the limit `key`, in place."""
+    text = values[name]
+    if key in LIMITS and isinstance(text, str):
+        try:
+            values[name] = read_limit(key, text)
+        except QuantityError as error:
+            error.key, error.place = key, place
+            raise
 
 
 def _quantity(quantity: Quantity, text: str) -> int | float:

@@ -2,15 +2,18 @@
 
 broker.quotas validates entities and limits; this module applies them to the image. Removing a missing limit
 or setting an equal one succeeds and changes nothing. Removing an entity's last limit also removes its shadow
-mode mark, which Kafka does not have.
+mode mark, which Kafka does not have. Temporary limits, which Kafka does not have either, leave the permanent
+ones alone, and these leave them alone.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 from unicodedata import category
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps
+from broker.common.temporary_limits import BadTimes, check_times, write_temporary
 from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
 from broker.controller.plan import Plan, Situation, repeated_in_steps
 from broker.metadata.actor import Role
@@ -42,11 +45,14 @@ def plan_client_quotas(
         try:
             entity = _validated(alteration, duplicates, at.config.connections.ipv6_prefix_length)
             _check_version(alteration, entity, at.image)
+            _check_temporary(alteration, at.wall_ms)
             planned = _changes(alteration, entity, at.image.quotas.get(entity.pairs))
         except ApiError as error:
             outcomes.append(QuotaOutcome(error.code, error.message, alteration.entity))
             continue
-        warnings = warnings_about(((op.key, op.value) for op in alteration.ops), gateways)
+        temporary = ((op.key, None if op.limit is None else op.limit.value) for op in alteration.temporary)
+        ops = ((op.key, op.value) for op in alteration.ops)
+        warnings = warnings_about(chain(ops, temporary), gateways)
         outcomes.append(QuotaOutcome(entity=alteration.entity, warnings=warnings))
         if not command.validate_only:
             changes.extend(planned)
@@ -62,12 +68,24 @@ def _named(alterations: Iterable[QuotaAlteration]) -> Iterator[Named]:
 def _validated(alteration: QuotaAlteration, duplicates: Collection[Named], ipv6_prefix: int) -> Entity:
     ops = [(op.key, op.value) for op in alteration.ops]
     entity = validate_alteration(alteration.entity, ops, ipv6_prefix)
+    if alteration.temporary:
+        times = [(op.key, None if op.limit is None else op.limit.value) for op in alteration.temporary]
+        validate_alteration(alteration.entity, times, ipv6_prefix)
     for kind, name in alteration.entity:
         _check_name(kind, name or "")
     # Kafka applies the first and returns this error, which leaves the result unclear.
     if frozenset(alteration.entity) in duplicates:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity}")
     return entity
+
+
+def _check_temporary(alteration: QuotaAlteration, wall_ms: int) -> None:
+    for op in alteration.temporary:
+        if op.limit is not None:
+            try:
+                check_times(op.limit, wall_ms)
+            except BadTimes as error:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{op.key}: {error}") from None
 
 
 def _check_name(kind: str, name: str) -> None:
@@ -109,7 +127,8 @@ class Altered(NamedTuple):
 def proposed(
     alterations: Sequence[QuotaAlteration], image: Image, ipv6_prefix: int
 ) -> Steps[dict[EntityPairs, Altered]]:
-    """Return the result of `alterations` for their entities without applying it.
+    """Return the result of `alterations` for their entities without applying it. New temporary limits count
+    as if they applied already.
 
     Raises ApiError for the first alteration that would be refused.
     """
@@ -117,13 +136,27 @@ def proposed(
     found: dict[EntityPairs, Altered] = {}
     for alteration in alterations:
         entity = _validated(alteration, duplicates, ipv6_prefix)
-        found[entity.pairs] = _altered(alteration, entity, image.quotas.get(entity.pairs))
+        entry = image.quotas.get(entity.pairs)
+        permanent, shadow = _altered(alteration, entity, entry)
+        found[entity.pairs] = Altered({**permanent, **_temporary_values(alteration, entry)}, shadow)
         yield
     return found
 
 
+def _temporary_values(alteration: QuotaAlteration, entry: QuotaEntry | None) -> dict[str, float]:
+    temporary = {} if entry is None else entry.temporary
+    values = {key: each.limit.value for key, each in temporary.items() if each.is_active}
+    for op in alteration.temporary:
+        if op.limit is None:
+            values.pop(op.key, None)
+        else:
+            values[op.key] = op.limit.value
+    return values
+
+
 def _altered(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | None) -> Altered:
-    limits = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
+    """Return the permanent limits after the alteration."""
+    limits = {} if entry is None else {key: limit.value for key, limit in entry.permanent.items()}
     for op in alteration.ops:
         if op.value is None:
             limits.pop(op.key, None)
@@ -141,7 +174,7 @@ def _altered(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | No
 def _changes(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | None) -> list[Change]:
     """Return the changes, the mark before the limits: undoing a removal looks for the mark there."""
     after = _altered(alteration, entity, entry)
-    before = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
+    before = {} if entry is None else {key: limit.value for key, limit in entry.permanent.items()}
     text = write_pairs(entity.pairs)
     changes = []
     if after.shadow is not (entry is not None and entry.shadow):
@@ -151,4 +184,9 @@ def _changes(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | No
         if value != before.get(op.key):
             new = None if value is None else write_number(value)
             changes.append(Change(ChangeKind.CLIENT_QUOTA, text, op.key, new))
+    for each in alteration.temporary:
+        known = None if entry is None else entry.temporary.get(each.key)
+        if each.limit != (None if known is None else known.limit):
+            new = None if each.limit is None else write_temporary(each.limit)
+            changes.append(Change(ChangeKind.TEMPORARY_QUOTA, text, each.key, new))
     return changes

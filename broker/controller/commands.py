@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from broker.common.errors import ErrorCode
+from broker.common.temporary_limits import TemporaryLimit
 from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role, lacks_role
 from broker.quotas.entity import EntityPairs
 from broker.security.acl.acl import Acl, AclFilter
@@ -58,6 +59,7 @@ __all__ = [
     "Role",
     "ScramDeletion",
     "ScramUpsertion",
+    "TemporaryOp",
     "TopicOutcome",
     "TopicRef",
     "Undo",
@@ -95,6 +97,15 @@ class QuotaOp(msgspec.Struct, frozen=True):
     value: float | None
 
 
+class TemporaryOp(msgspec.Struct, frozen=True):
+    """Set a temporary value of `key`, in place of an earlier one, or end it where limit is None. The
+    permanent limit stays.
+    """
+
+    key: str
+    limit: TemporaryLimit | None
+
+
 class QuotaAlteration(msgspec.Struct, frozen=True):
     """`expected_version` is the version of the `QuotaRow` that the editor saw (0: no such row); None skips
     the check.
@@ -108,6 +119,7 @@ class QuotaAlteration(msgspec.Struct, frozen=True):
     ops: tuple[QuotaOp, ...]
     expected_version: int | None = None
     shadow: bool | None = None
+    temporary: tuple[TemporaryOp, ...] = ()
 
 
 class AlterClientQuotas(msgspec.Struct, Command["list[QuotaOutcome]"], frozen=True):

@@ -62,6 +62,7 @@ from broker.controller.delegation_tokens import (
 )
 from broker.controller.dynamic_config import DynamicConfig, warn_of_inert_changes
 from broker.controller.plan import Operation, Plan, Situation
+from broker.controller.quotas_in_force import QuotasInForce
 from broker.controller.scram import plan_scram
 from broker.controller.tokens import SetPassword, plan_issue_token, plan_revoke_token, plan_set_password
 from broker.controller.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
@@ -130,6 +131,9 @@ class Committer(Protocol):
 
     def exclusive(self) -> AbstractAsyncContextManager[object]: ...
 
+    def exclusive_here(self) -> AbstractAsyncContextManager[object]:
+        """As `exclusive`, for what is published and not committed: no other server is asked for changes."""
+
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """Run `MetadataStore.commit`, inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
 
@@ -147,13 +151,22 @@ class Committer(Protocol):
 
 
 class Control:
-    """`image` is the current metadata image, `config` the configuration with its dynamic settings; both are
-    replaced, never modified. `configuration` is that of the start. `live` registers listeners for settings.
+    """`image` is the current metadata image with the quotas in force now, `config` the configuration with its
+    dynamic settings; both are replaced, never modified. `configuration` is that of the start. `live`
+    registers listeners for settings.
     """
 
-    def __init__(self, image: Image, configuration: Configuration, committer: Committer) -> None:
-        """Raises ConfigError if the image's dynamic settings conflict with the configuration."""
-        self.image = image
+    def __init__(
+        self, image: Image, configuration: Configuration, committer: Committer, wall_ms: Callable[[], int]
+    ) -> None:
+        """`image` is the store's, `wall_ms` returns the wall clock. Raises ConfigError if the image's dynamic
+        settings conflict with the configuration.
+        """
+        self.on_temporary_limits: Callable[[], None] = lambda: None
+        """Called after a change of temporary limits, for the task that calls `switch_limits`."""
+        self.wall_ms = wall_ms
+        self._in_force = QuotasInForce(image, wall_ms)
+        self.image = self._in_force.of(image)
         self._preparing: list[Subscriber] = []
         self._subscribers: list[Subscriber] = [self._listen]
         self.configuration = configuration
@@ -233,7 +246,7 @@ class Control:
         return result
 
     def _situation(self, actor: Actor) -> Situation:
-        return Situation(self.image, self.configuration, self.config, actor, self.live.check)
+        return Situation(self.image, self.configuration, self.config, actor, self.live.check, self.wall_ms())
 
     async def _carry_out(self, command: Command[Result], actor: Actor) -> Result:
         at = self._situation(actor)
@@ -261,7 +274,38 @@ class Control:
     async def _publish(self, image: Image, delta: Delta) -> None:
         """Publish a durable change, even if the caller is cancelled. If a subscriber fails, the process
         exits: otherwise it would serve a state that differs from the metadata.
+
+        `image` is the store's.
         """
+        with self._committer.to_the_end():
+            found = await self._committer.in_slices(self._in_force.publish(image, delta), to_the_end=True)
+            await self._publish_in_force(*found)
+        if delta.temporary_quotas:
+            self.on_temporary_limits()
+
+    @property
+    def has_temporary_limits(self) -> bool:
+        """Whether `switch_limits` must be called."""
+        return self._in_force.has_temporary
+
+    @property
+    def next_switch_ms(self) -> int | None:
+        """When a temporary limit begins or ends next, by the wall clock; None: none does."""
+        return self._in_force.next_change_ms
+
+    async def switch_limits(self) -> None:
+        """Let temporary limits begin and end that do so by now. Call at `next_switch_ms`, and every few
+        seconds, in case the wall clock is set.
+        """
+        if not self._in_force.is_due():
+            return
+        async with self._committer.exclusive_here():
+            with self._committer.to_the_end():
+                found = await self._committer.in_slices(self._in_force.switch(self.image), to_the_end=True)
+                if found is not None:
+                    await self._publish_in_force(*found)
+
+    async def _publish_in_force(self, image: Image, delta: Delta) -> None:
         try:
             await self._committer.in_slices(self._replace(image, delta), to_the_end=True)
         except Exception as error:
@@ -318,7 +362,9 @@ class Control:
         before = await self._committer.history(preceding_rows(rows[0]))
         async with self._committer.exclusive():
             try:
-                inverse = inverse_of(rows[0], before, self.image, validate_only=command.validate_only)
+                inverse = inverse_of(
+                    rows[0], before, self.image, self.wall_ms(), validate_only=command.validate_only
+                )
                 result = await self._carry_out(inverse, actor)
             except ApiError as error:
                 return EntryOutcome(error.code, error.message)

@@ -43,8 +43,8 @@ class Plan(msgspec.Struct, Generic[Result], frozen=True):
 
 class Situation(msgspec.Struct, frozen=True):
     """The actor and the current state: `configuration` is fixed at start, `config` adds the image's dynamic
-    settings. The steps of `check_config` raise ConfigError if the running broker cannot switch to another
-    configuration.
+    settings; `wall_ms` is the wall clock. The steps of `check_config` raise ConfigError if the running broker
+    cannot switch to another configuration.
     """
 
     image: Image
@@ -52,6 +52,7 @@ class Situation(msgspec.Struct, frozen=True):
     config: BrokerConfig
     actor: Actor
     check_config: Callable[[BrokerConfig], Steps[None]]
+    wall_ms: int
 
     @property
     def node_id(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.common.temporary_limits import read_temporary
 from broker.controller.alerts import RemoveAlertRule, SetAlertRule
 from broker.controller.commands import (
     AlterClientQuotas,
@@ -21,6 +22,7 @@ from broker.controller.commands import (
     QuotaAlteration,
     QuotaOp,
     ResourceType,
+    TemporaryOp,
 )
 from broker.metadata.alerts import read_rule, written
 from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, ChangeKind, Unreadable, read_pairs
@@ -37,14 +39,16 @@ def preceding_rows(row: AuditRow) -> AuditFilter:
 
 
 def inverse_of(
-    row: AuditRow, before: Sequence[AuditRow], image: Image, *, validate_only: bool = False
+    row: AuditRow, before: Sequence[AuditRow], image: Image, wall_ms: int, *, validate_only: bool = False
 ) -> Command[Any]:
-    """Return the inverse command. Raises ApiError INVALID_REQUEST if the change cannot be undone, and
-    INVALID_UPDATE_VERSION if the value has changed since.
+    """Return the inverse command at this time of the wall clock. Raises ApiError INVALID_REQUEST if the
+    change cannot be undone, and INVALID_UPDATE_VERSION if the value has changed since.
     """
     match row.kind:
         case ChangeKind.CLIENT_QUOTA:
             return _quota_command(row, before, image, validate_only)
+        case ChangeKind.TEMPORARY_QUOTA:
+            return _temporary_command(row, image, validate_only, wall_ms)
         case ChangeKind.TOPIC_CONFIG:
             topic = image.topics.get(row.entity)
             if topic is None:
@@ -87,15 +91,31 @@ def _quota_command(
     if row.key == SHADOW:
         _check(entry is not None and entry.shadow, row.new is not None)
         return AlterClientQuotas((QuotaAlteration(pairs, (), shadow=row.old is not None),), validate_only)
-    limit = None if entry is None else entry.limits.get(row.key)
+    limit = None if entry is None else entry.permanent.get(row.key)
     _check(None if limit is None else limit.value, None if row.new is None else float(row.new))
     op = QuotaOp(row.key, None if row.old is None else float(row.old))
     # The removed limit was in shadow mode; restore its mark too, so that it is not enforced.
-    removed_with_mark = entry is None and any(
+    removed_with_mark = (entry is None or not entry.permanent) and any(
         each.batch == row.batch and each.key == SHADOW and each.new is None for each in before
     )
     return AlterClientQuotas(
         (QuotaAlteration(pairs, (op,), shadow=True if removed_with_mark else None),), validate_only
+    )
+
+
+def _temporary_command(row: AuditRow, image: Image, validate_only: bool, wall_ms: int) -> AlterClientQuotas:
+    """Restore the earlier temporary limit if it still applies at some time, and the permanent one if not."""
+    pairs = read_pairs(row.entity)
+    entry = image.quotas.get(pairs)
+    known = None if entry is None else entry.temporary.get(row.key)
+    new, old = (None if text is None else read_temporary(text) for text in (row.new, row.old))
+    _check(None if known is None else known.limit, new)
+    if old is not None and old.has_ended(wall_ms):
+        if new is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "This temporary limit has ended")
+        old = None
+    return AlterClientQuotas(
+        (QuotaAlteration(pairs, (), temporary=(TemporaryOp(row.key, old),)),), validate_only
     )
 
 

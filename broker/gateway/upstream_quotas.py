@@ -2,8 +2,8 @@
 
 With `gateway.quotas=upstream`, clients' requests that read or change them are forwarded, so that
 `kafka-configs.sh` on the cluster rules. The gateway reads both once a second and applies what has changed;
-the console shows them and refuses edits, except of shadow mode, which a cluster does not have. While the
-cluster cannot be read, the last ones hold, also after a restart. (KIP-546, KIP-714)
+the console shows them and refuses edits, except of shadow mode and temporary limits, which a cluster does not
+have. While the cluster cannot be read, the last ones hold, also after a restart. (KIP-546, KIP-714)
 
 With quota.scope=cluster the gateways that follow the same cluster have one metadata log. Each change names
 the version that was in force before the cluster was read, so the first gateway to write it is the only one:
@@ -123,7 +123,7 @@ class UpstreamQuotas:
         timer = SliceTimer()
         for pairs in [*wanted, *(pairs for pairs in quotas if pairs not in wanted)]:
             entry = quotas.get(pairs)
-            known = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
+            known = {} if entry is None else {key: limit.value for key, limit in entry.permanent.items()}
             ops = tuple(_ops(known, wanted.get(pairs, {})))
             if ops:
                 version = 0 if entry is None else entry.version
@@ -217,7 +217,7 @@ def _refused(api: str, code: int, message: str | None) -> UpstreamError:
 
 
 def _plan_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[list[QuotaOutcome]]]:
-    """Plan the cluster's changes, and of others those of shadow mode only."""
+    """Plan the cluster's changes, and of others those of shadow mode and temporary limits only."""
     if at.actor == UPSTREAM_CLUSTER:
         return (yield from plan_client_quotas(command, at))
     own = tuple(each for each in command.entries if not each.ops)

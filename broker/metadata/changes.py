@@ -11,6 +11,7 @@ each change; the console shows them through broker.views.metadata.
     topic           its name                 id (hexadecimal), partitions
     topic-config    its name                 the topic's own settings
     client-quota    its pairs as JSON        the four limits, or an address's; shadow if only measured
+    temporary-quota  as client-quota         a limit's key: its value and times as JSON
     broker-config   a node id; empty: all    dynamic settings
     client-metrics  a subscription's name    its settings
     group-config    a consumer group's id    its settings
@@ -63,6 +64,7 @@ class ChangeKind(StrEnum):
     TOPIC = "topic"
     TOPIC_CONFIG = "topic-config"
     CLIENT_QUOTA = "client-quota"
+    TEMPORARY_QUOTA = "temporary-quota"
     BROKER_CONFIG = "broker-config"
     CLIENT_METRICS = "client-metrics"
     GROUP_CONFIG = "group-config"
@@ -92,6 +94,9 @@ class ChangeKind(StrEnum):
 
 
 KNOWN_KINDS: Final = frozenset(ChangeKind)
+
+QUOTA_KINDS: Final = frozenset({ChangeKind.CLIENT_QUOTA, ChangeKind.TEMPORARY_QUOTA})
+"""The kinds whose entities are pairs."""
 
 
 ACL_IS_SET: Final = "true"
@@ -178,7 +183,7 @@ def write_number(value: float) -> str:
 
 
 class QuotaChange(msgspec.Struct, frozen=True):
-    """A change of one limit of one entity, for subscribers; `value` None: removed."""
+    """A change of one limit of one entity, for subscribers: of the value in force; `value` None: removed."""
 
     entity: EntityPairs
     key: str
@@ -213,6 +218,8 @@ class Delta(msgspec.Struct, frozen=True):
     acls: tuple[AclChange, ...] = ()
     delegation_tokens: frozenset[str] = frozenset()
     """Ids of created, changed and removed tokens."""
+    temporary_quotas: frozenset[EntityPairs] = frozenset()
+    """Entities whose temporary limits changed."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
@@ -228,6 +235,7 @@ class Delta(msgspec.Struct, frozen=True):
         users: list[str] = []
         acls: list[AclChange] = []
         delegation_tokens: list[str] = []
+        temporary_quotas: list[EntityPairs] = []
         broker_configs = False
         for each in changes:
             match each.kind:
@@ -238,6 +246,8 @@ class Delta(msgspec.Struct, frozen=True):
                 case ChangeKind.CLIENT_QUOTA:
                     value = None if each.new is None else float(each.new)
                     quotas.append(QuotaChange(read_pairs(each.entity), each.key, value))
+                case ChangeKind.TEMPORARY_QUOTA:
+                    temporary_quotas.append(read_pairs(each.entity))
                 case ChangeKind.BROKER_CONFIG:
                     broker_configs = True
                 case ChangeKind.CLIENT_METRICS:
@@ -259,4 +269,5 @@ class Delta(msgspec.Struct, frozen=True):
             frozenset(users),
             tuple(acls),
             frozenset(delegation_tokens),
+            frozenset(temporary_quotas),
         )

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.common.errors import BrokerBug
+from broker.common.temporary_limits import TemporaryLimit, read_temporary
 from broker.metadata import alerts
 from broker.metadata.actor import Role
 from broker.metadata.alerts import DestinationEntry, RuleEntry
@@ -69,6 +70,12 @@ class Stamp(NamedTuple):
     actor: str
 
 
+_PART_OF: Final[Mapping[str, str]] = {
+    ChangeKind.TOPIC_CONFIG: ChangeKind.TOPIC,
+    ChangeKind.TEMPORARY_QUOTA: ChangeKind.CLIENT_QUOTA,
+}
+"""The kinds whose entities are those of another kind."""
+
 State = dict[tuple[str, str], dict[str, Stamp]]
 """(kind, entity) -> key -> latest row. Removed keys stay, because an entity's version outlives its values."""
 
@@ -96,9 +103,28 @@ class Limit(msgspec.Struct, frozen=True):
     changed_by: str
 
 
+class Temporary(msgspec.Struct, frozen=True):
+    """A temporary limit and the `permanent` one below it, if any. `is_active`, and `changes_at_ms`, when it
+    begins or ends next, are as broker.controller.quotas_in_force last found them.
+    """
+
+    limit: TemporaryLimit
+    changed_at_ms: int
+    changed_by: str
+    permanent: Limit | None
+    is_active: bool = False
+    changes_at_ms: int | None = None
+
+
+_NO_TEMPORARIES: Final[Mapping[str, Temporary]] = {}
+
+
 class QuotaEntry(msgspec.Struct, frozen=True):
     """One entity with at least one limit. `version` increases with each change of its limits, including
     removals. `shadow`: its limits are measured, not enforced.
+
+    `limits` are those in force at a server (`Control.image`), and the permanent ones in what the metadata
+    store returns. `temporary` limits have keys of their own or those of `limits`.
     """
 
     entity: EntityPairs
@@ -107,6 +133,15 @@ class QuotaEntry(msgspec.Struct, frozen=True):
     changed_at_ms: int
     changed_by: str
     shadow: bool = False
+    temporary: Mapping[str, Temporary] = _NO_TEMPORARIES
+
+    @property
+    def permanent(self) -> Mapping[str, Limit]:
+        """Return the limits that apply without the temporary ones."""
+        if not self.temporary:
+            return self.limits
+        below = {key: each.permanent for key, each in self.temporary.items()}
+        return {key: limit for key, limit in {**self.limits, **below}.items() if limit is not None}
 
 
 class SubscriptionEntry(msgspec.Struct, frozen=True):
@@ -227,7 +262,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
     """Return `base` with the touched entities as in `state`. Copies only the maps that change."""
     names: dict[str, list[str]] = {}
     for kind, entity in touched:
-        names.setdefault(ChangeKind.TOPIC if kind == ChangeKind.TOPIC_CONFIG else kind, []).append(entity)
+        names.setdefault(_PART_OF.get(kind, kind), []).append(entity)
     image = replace(base, version=version)
     for kind, entities in names.items():
         stamps = ((entity, state[kind, entity]) for entity in entities)
@@ -241,7 +276,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case ChangeKind.CLIENT_QUOTA:
                 quotas = dict(image.quotas)
                 for entity in entities:
-                    _put(quotas, read_pairs(entity), _quota_entry(entity, state[kind, entity]))
+                    _put(quotas, read_pairs(entity), _quota_entry(entity, state))
                 image = replace(image, quotas=quotas)
             case ChangeKind.BROKER_CONFIG:
                 last = dict(image.broker_config_changes)
@@ -300,18 +335,33 @@ def _topic(name: str, state: State) -> Topic | None:
     return Topic(name, bytes.fromhex(facts["id"]), int(facts["partitions"]), _present(own), version)
 
 
-def _quota_entry(entity: str, stamps: Mapping[str, Stamp]) -> QuotaEntry | None:
+def _quota_entry(entity: str, state: State) -> QuotaEntry | None:
+    stamps = state.get((ChangeKind.CLIENT_QUOTA, entity), {})
+    temporary_stamps = state.get((ChangeKind.TEMPORARY_QUOTA, entity), {})
     limits = {
         key: Limit(float(stamp.value), stamp.time_ms, stamp.actor)
         for key, stamp in sorted(stamps.items())
         if stamp.value is not None and key != SHADOW
     }
-    if not limits:
+    temporary = {
+        key: Temporary(read_temporary(stamp.value), stamp.time_ms, stamp.actor, limits.get(key))
+        for key, stamp in sorted(temporary_stamps.items())
+        if stamp.value is not None
+    }
+    if not limits and not temporary:
         return None
-    last = max(stamps.values(), key=lambda stamp: stamp.seq)
+    last = max((*stamps.values(), *temporary_stamps.values()), key=lambda stamp: stamp.seq)
     mark = stamps.get(SHADOW)
     shadow = mark is not None and mark.value is not None
-    return QuotaEntry(read_pairs(entity), limits, last.seq, last.time_ms, last.actor, shadow)
+    return QuotaEntry(
+        read_pairs(entity),
+        limits,
+        last.seq,
+        last.time_ms,
+        last.actor,
+        shadow,
+        temporary or _NO_TEMPORARIES,
+    )
 
 
 def _subscription(name: str, stamps: Mapping[str, Stamp]) -> SubscriptionEntry | None:

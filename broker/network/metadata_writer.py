@@ -4,7 +4,7 @@ Made by `server` and used by broker.controller as its committer.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 
 import trio
 
@@ -39,6 +39,9 @@ class MetadataWriter:
             except FatalExitError as error:
                 self.last_error.report(error)
                 raise
+
+    def exclusive_here(self) -> AbstractAsyncContextManager[None]:
+        return self.exclusive()
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """Return the image after the change. Cancellation does not abandon a running thread."""

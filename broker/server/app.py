@@ -26,6 +26,8 @@ from broker.server.interpreter import bounded_collections, freeze_survivors, pro
 from broker.server.parts.oauthbearer_keys import TASK as ISSUER_KEYS
 from broker.server.parts.oauthbearer_keys import follow_keys
 from broker.server.parts.quota_usage import TASK as QUOTA_USAGE
+from broker.server.parts.temporary_limits import TASK as TEMPORARY_LIMITS
+from broker.server.parts.temporary_limits import switch_temporary_limits
 from broker.server.server import Server
 from broker.server.web import ConsoleStarted, start_console
 
@@ -114,6 +116,7 @@ async def run_server(
             timers.start_soon(alerting.run, name=ALERT_RULES)
             timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
+            timers.start_soon(switch_temporary_limits, server.control, name=TEMPORARY_LIMITS)
             timers.start_soon(server.server_quotas.usage.run, name=QUOTA_USAGE)
             timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)
             for number, keys in enumerate(server.security.issuers.values()):

@@ -46,7 +46,10 @@ MAX_NAMES: Final = 1_000
 """Size of the caches for values that depend on names only."""
 
 KINDS: Final = (
-    ("quota", re.compile(r"^(controller-)?connection-quota|-throttled-sockets$|^quota-usage$")),
+    (
+        "quota",
+        re.compile(r"^(controller-)?connection-quota|-throttled-sockets$|^quota-usage$|^temporary-limits$"),
+    ),
     ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
     ("processor", re.compile(r"^(?>.*?-kafka-network-thread-).*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),

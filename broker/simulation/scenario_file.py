@@ -296,7 +296,7 @@ def limits_of(place: YamlValue) -> tuple[Limit, ...]:
 
 
 def _limit(place: YamlValue, seen: set[Entity]) -> Limit:
-    fields = place.fields("entity", "limits", "shadow")
+    fields = place.fields("entity", "limits", "temporary", "shadow")
     names = fields.need("entity").fields(USER, CLIENT_ID, IP)
     pairs = tuple((kind, None if name.is_null else name.text()) for kind, name in names.by_name.items())
     values = {key: _limit_value(key, value) for key, value in fields.need("limits").fields().by_name.items()}

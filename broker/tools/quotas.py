@@ -6,7 +6,8 @@ names of the quota keys with the broker. Files: broker.common.strict_yaml.
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 from broker.tools.console_client import Console, RefusedError, console_options, pass_console
 from broker.tools.escaping import entity_text, printable
 from broker.tools.output import Column, Output, count_column, output_option, print_json, print_rows
+from broker.tools.quota_times import temporary_text, times_of, times_text
 from broker.tools.top.tables import rate
 
 if TYPE_CHECKING:
@@ -79,21 +81,27 @@ def entity_of(options: Mapping[str, Any]) -> dict[str, str | None]:
 
 @quotas.command("list")
 @click.option("--search", default="", metavar="TEXT", help="Only rules with TEXT in a name.")
+@click.option("--nearest", is_flag=True, help="The rules that are nearest to a limit first.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
 @output_option
 @pass_console
-def list_quotas(console: Console, search: str, as_json: bool, output: Output) -> None:
+def list_quotas(console: Console, search: str, nearest: bool, as_json: bool, output: Output) -> None:
     """List every limit and its present usage. JSON has the rules, CSV and the table a line for each limit."""
-    rules = list(console.each(QUOTAS, {"search": search}))
+    order = {"sort": "used", "order": "desc"} if nearest else {}
+    rules = list(console.each(QUOTAS, {"search": search, **order}))
     if as_json or output is Output.JSON:
         print_json(rules)
         return
-    rows = [
-        limit | {"entity": entity_text(rule["entity"]), "key": key}
-        for rule in rules
-        for key, limit in rule["limits"].items()
-    ]
+    rows = [row for rule in rules for row in _limit_rows(rule)]
     print_rows(rows, _COLUMNS, output, empty="No rule has this name." if search else "There is no quota.")
+
+
+def _limit_rows(rule: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return a row for each limit, also for those that begin later."""
+    temporary, entity = rule.get("temporary", {}), entity_text(rule["entity"])
+    for key in dict.fromkeys((*rule["limits"], *temporary)):
+        limit = rule["limits"].get(key, {"value": None, "used": None, "throttled": 0})
+        yield limit | {"entity": entity, "key": key, "temporary": temporary.get(key)}
 
 
 def _share(used: float | None) -> str:
@@ -105,15 +113,26 @@ def _shadow_text(limit: Mapping[str, Any]) -> str:
     return "" if shadow is None else f"{shadow['times']} times, {shadow['throttle_ms'] / 1000:.1f} s"
 
 
+def _value_text(row: Mapping[str, Any], name: str) -> str:
+    return "-" if row[name] is None else limit_text(row["key"], row[name])
+
+
+def _temporary_text(row: Mapping[str, Any]) -> str:
+    limit = row["temporary"]
+    if limit is None:
+        return ""
+    value, permanent = (_value_text({"key": row["key"], **limit}, name) for name in ("value", "permanent"))
+    return temporary_text(limit, value, "no limit" if limit["permanent"] is None else permanent)
+
+
 _COLUMNS: Final = (
     Column("ENTITY", lambda row: row["entity"]),
     Column("LIMIT", lambda row: row["key"]),
-    Column(
-        "VALUE", lambda row: row["value"], lambda row: limit_text(row["key"], row["value"]), is_number=True
-    ),
+    Column("VALUE", lambda row: row["value"], lambda row: _value_text(row, "value"), is_number=True),
     Column("USED", lambda row: row["used"], lambda row: _share(row["used"]), is_number=True),
     count_column("THROTTLED", "throttled"),
     Column("SHADOW", _shadow_text),
+    Column("TEMPORARY", _temporary_text),
 )
 
 
@@ -124,43 +143,78 @@ _COLUMNS: Final = (
     default=None,
     help="Do not enforce the entity's limits, only count, or enforce them.",
 )
+@click.option("--from", "begin", metavar="TIME", help="When temporary limits begin. Default: now.")
+@click.option(
+    "--until",
+    "end",
+    metavar="TIME",
+    help="Set temporary limits, until TIME: 18:00, 2h, 2026-12-01T18:00, in this machine's zone, or with an "
+    "offset such as Z. The permanent limits stay, and return by themselves.",
+)
+@click.option(
+    "--weekly",
+    multiple=True,
+    metavar="WINDOW",
+    help='Set temporary limits in weekly windows: "Mon-Fri 09:00-17:00 Europe/Berlin". Default zone: UTC. '
+    "Repeatable.",
+)
 @click.argument("limits", nargs=-1, metavar="KEY=VALUE...")
 @pass_console
-def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, **options: Any) -> None:
+def set_quotas(
+    console: Console,
+    /,
+    limits: Sequence[str],
+    shadow: bool | None,
+    begin: str | None,
+    end: str | None,
+    weekly: Sequence[str],
+    **options: Any,
+) -> None:
     """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=10MB"""
     if not limits and shadow is None:
         raise click.UsageError("no limit: give KEY=VALUE, --shadow or --enforce")
-    ops = [dict(zip(("key", "value"), _limit(text), strict=True)) for text in limits]
+    times = times_of(begin, end, weekly, time.time_ns() // 1_000_000)
+    if times and not limits:
+        raise click.UsageError("no limit for these times: give KEY=VALUE")
+    ops = [dict(zip(("key", "value"), _limit(text), strict=True)) | times for text in limits]
     _alter(console, entity_of(options), ops, {} if shadow is None else {"shadow": shadow})
 
 
 @quotas.command("remove")
 @_entity_options
+@click.option("--temporary", is_flag=True, help="End temporary limits, and leave the permanent ones alone.")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @pass_console
-def remove_quotas(console: Console, /, keys: Sequence[str], **options: Any) -> None:
-    """Remove limits of one entity."""
+def remove_quotas(console: Console, /, keys: Sequence[str], temporary: bool, **options: Any) -> None:
+    """Remove limits of one entity. Temporary limits stay, without --temporary."""
     known = (*CLIENT_KEYS, *IP_KEYS)
     entity = entity_of(options)
     for key in keys:
         # Kafka ignores the removal of an unknown key; on a command line it is a typing error.
         if key not in known:
             raise click.UsageError(f"unknown limit {printable(key)}; expected one of {', '.join(known)}")
-    there = _limits(console, entity)
+    there = _rule_of(console, entity)
+    known_temporary = there.get("temporary", {})
+    only = {key for key, limit in known_temporary.items() if limit["permanent"] is None}
+    permanent = (there["limits"].keys() | known_temporary.keys()) - only if there else ()
     for key in keys:
-        if key not in there:
-            raise click.ClickException(f"{entity_text(entity)} has no {key}; nothing was removed")
-    _alter(console, entity, [{"key": key, "remove": True} for key in keys])
+        if key not in (known_temporary if temporary else permanent):
+            named = f"{'temporary ' * temporary}{key}"
+            hint = " (--temporary removes the temporary one)" if key in only and not temporary else ""
+            raise click.ClickException(f"{entity_text(entity)} has no {named}; nothing was removed{hint}")
+    _alter(
+        console, entity, [{"key": key, "remove_temporary" if temporary else "remove": True} for key in keys]
+    )
 
 
-def _limits(console: Console, entity: Entity) -> Mapping[str, Any]:
-    """Return the limits of exactly this entity, by key."""
+def _rule_of(console: Console, entity: Entity) -> Mapping[str, Any]:
+    """Return the rule of exactly this entity; {} without one."""
     query: dict[str, Any] = {"strict": True}
     for kind, name in entity.items():
         parameter = kind.replace("-", "_")
         query |= {f"{parameter}_match": "default"} if name is None else {parameter: name}
     rules = list(console.each(QUOTAS, query))
-    return rules[0]["limits"] if rules else {}
+    return rules[0] if rules else {}
 
 
 def _limit(text: str) -> tuple[str, float]:
@@ -292,7 +346,7 @@ def plan(console: Console, file: Path, prune: bool) -> None:
     response = _import(console, file, prune=prune, validate_only=True)
     _print_changes(response)
     print_reach(response.get("reach", ()))
-    sys.exit(2 if response["changes"] or response["shadow_changes"] else 0)
+    sys.exit(2 if _has_changes(response) else 0)
 
 
 @quotas.command()
@@ -343,8 +397,12 @@ def _refusals(response: Mapping[str, Any]) -> list[str]:
     return [f"  {entity_text(each['entity'])}: {each['message']}" for each in response.get("refused", ())]
 
 
+def _has_changes(response: Mapping[str, Any]) -> bool:
+    return any(response[kind] for kind in ("changes", "shadow_changes", "temporary_changes"))
+
+
 def _print_changes(response: Mapping[str, Any]) -> None:
-    if not response["changes"] and not response["shadow_changes"]:
+    if not _has_changes(response):
         click.echo("Nothing to change.")
     for change in response["shadow_changes"]:
         click.echo(f"{entity_text(change['entity'])}  {'shadow' if change['shadow'] else 'enforced'}")
@@ -353,8 +411,22 @@ def _print_changes(response: Mapping[str, Any]) -> None:
             None if change[side] is None else limit_text(change["key"], change[side])
             for side in ("old", "new")
         )
-        text = f"+ {new}" if old is None else f"- {old}" if new is None else f"{old} -> {new}"
-        click.echo(f"{entity_text(change['entity'])}  {change['key']}  {text}")
+        _print_change(change, old, new)
+    for change in response["temporary_changes"]:
+        old, new = (
+            None if change[side] is None else _in_file_text(change["key"], change[side])
+            for side in ("old", "new")
+        )
+        _print_change(change, old, new)
+
+
+def _print_change(change: Mapping[str, Any], old: str | None, new: str | None) -> None:
+    text = f"+ {new}" if old is None else f"- {old}" if new is None else f"{old} -> {new}"
+    click.echo(f"{entity_text(change['entity'])}  {change['key']}  {text}")
+
+
+def _in_file_text(key: str, limit: Mapping[str, Any]) -> str:
+    return f"{limit_text(key, limit['value'])} {times_text(limit)}"
 
 
 def print_reach(reaches: Sequence[Mapping[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, Token
 from broker.controller.rows.fields import Moment
 from broker.controller.tokens import Credentials, identify
 from broker.controller.undo import inverse_of
-from broker.metadata.changes import AuditFilter, AuditRow, ChangeKind, read_pairs
+from broker.metadata.changes import QUOTA_KINDS, AuditFilter, AuditRow, ChangeKind, read_pairs
 from broker.metadata.image import AdminToken, DelegationToken, Image, ScramCredential
 from broker.metadata.sealing import is_secret
 
@@ -97,7 +97,8 @@ class MetadataViews:
         """Return rows, the newest first, built lazily. Values of secrets read "(secret)"."""
         rows = await self._committer.history(query)
         image = self._control.image
-        return (_entry(row, image) for row in rows)
+        wall_ms = self._control.wall_ms()
+        return (_entry(row, image, wall_ms) for row in rows)
 
 
 def _token_row(token: AdminToken) -> TokenRow:
@@ -109,16 +110,16 @@ def _scram_row(user: str, mechanism: str, known: ScramCredential) -> ScramRow:
     return ScramRow(user, mechanism, known.iterations, known.version, known.changed_at_ms, known.changed_by)
 
 
-def _entry(row: AuditRow, image: Image) -> AuditEntry:
+def _entry(row: AuditRow, image: Image, wall_ms: int) -> AuditEntry:
     final = None
     try:
-        inverse_of(row, (), image)
+        inverse_of(row, (), image, wall_ms)
     except ApiError as refusal:
         final = refusal.message
     shown = msgspec.structs.asdict(row)
     if row.kind in (ChangeKind.ADMIN_TOKEN, ChangeKind.USER_SCRAM) or is_secret(row.kind, row.key):
         shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
-    quota = read_pairs(row.entity) if row.kind == ChangeKind.CLIENT_QUOTA else None
+    quota = read_pairs(row.entity) if row.kind in QUOTA_KINDS else None
     return AuditEntry(**shown, quota=quota, final=final)
 
 

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from broker.common.slices import Steps
 from broker.controller.commands import EntityPairs
-from broker.controller.rows.quotas import OverriddenBy, QuotaLimit, QuotaRow, ShadowUse
-from broker.metadata.image import QuotaEntry
+from broker.controller.rows.quotas import OverriddenBy, QuotaLimit, QuotaRow, ShadowUse, TemporaryQuota
+from broker.metadata.image import QuotaEntry, Temporary
 from broker.quotas.client_quotas import RuleUse
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 from broker.quotas.table import matches, overriding
@@ -156,8 +156,13 @@ _UNMARKED: dict[str, ShadowUse] = {}
 
 
 class QuotaRows:
-    def __init__(self, live: LiveQuotas, shares: ShareViews, *, rules_decide: bool = True) -> None:
-        """`rules_decide`: no callback replaces the search for a client's rule."""
+    def __init__(
+        self, live: LiveQuotas, shares: ShareViews, wall_ms: Callable[[], int], *, rules_decide: bool = True
+    ) -> None:
+        """`wall_ms` returns the wall clock; `rules_decide`: no callback replaces the search for a client's
+        rule.
+        """
+        self._wall_ms = wall_ms
         self._live = live
         self._shares = shares
         self._rules_decide = rules_decide
@@ -197,12 +202,12 @@ class QuotaRows:
             if wanted is not None and not wanted(entity):
                 yield None
                 continue
-            if used is not _UNUSED or entry.shadow:
-                yield ranked(_row(entry, used, shadows.get(entity, _UNMARKED)))
+            if used is not _UNUSED or entry.shadow or entry.temporary:
+                yield ranked(_row(entry, used, shadows.get(entity, _UNMARKED), self._wall_ms()))
                 continue
             known = cached.get(entity)
             if known is None or known[0] is not entry:
-                known = cached[entity] = (entry, _row(entry, _UNUSED, _UNMARKED))
+                known = cached[entity] = (entry, _row(entry, _UNUSED, _UNMARKED, 0))
             yield ranked(known[1])
 
     def one(self, entry: QuotaEntry, quotas: Quotas) -> Steps[QuotaRow]:
@@ -211,7 +216,7 @@ class QuotaRows:
         marks: Mapping[str, ShadowUse] = _UNMARKED
         if entry.shadow:
             marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
-        row = _row(entry, uses, marks)
+        row = _row(entry, uses, marks, self._wall_ms())
         connected = yield from self._connected(quotas, entity)
         return row if connected is None else connected.with_overriding(row)
 
@@ -235,7 +240,9 @@ class QuotaRows:
         return (yield from clients_by_limit(rules, clients, only))
 
 
-def _row(entry: QuotaEntry, uses: Mapping[str, RuleUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:
+def _row(
+    entry: QuotaEntry, uses: Mapping[str, RuleUse], marks: Mapping[str, ShadowUse], wall_ms: int
+) -> QuotaRow:
     limits = []
     for key, limit in entry.limits.items():
         seen = uses.get(key)
@@ -245,6 +252,20 @@ def _row(entry: QuotaEntry, uses: Mapping[str, RuleUse], marks: Mapping[str, Sha
         by, at_ms = limit.changed_by, limit.changed_at_ms
         gateway = "" if seen is None else seen.gateway
         limits.append(QuotaLimit(key, limit.value, observed, throttled, at_ms, by, would, node, gateway))
-    return QuotaRow(
-        entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by, entry.shadow
+    temporary = tuple(_temporary(key, each, wall_ms) for key, each in entry.temporary.items())
+    changed = entry.version, entry.changed_at_ms, entry.changed_by
+    return QuotaRow(entry.entity, tuple(limits), *changed, entry.shadow, temporary)
+
+
+def _temporary(key: str, each: Temporary, wall_ms: int) -> TemporaryQuota:
+    change = each.changes_at_ms
+    return TemporaryQuota(
+        key,
+        each.limit,
+        None if each.permanent is None else each.permanent.value,
+        each.is_active,
+        change,
+        None if change is None else max(0, -((wall_ms - change) // 1000)),
+        each.changed_at_ms,
+        each.changed_by,
     )

@@ -63,7 +63,7 @@ class QuotaViews:
         self._control = control
         self._live = live
         self._shares = shares
-        self._rules = QuotaRows(live, shares, rules_decide=not self.callback)
+        self._rules = QuotaRows(live, shares, control.wall_ms, rules_decide=not self.callback)
 
     @property
     def callback(self) -> str:

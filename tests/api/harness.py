@@ -151,7 +151,9 @@ class Harness:
         at_once = "group.coordinator.append.linger.ms=0"
         configuration = load(None, [f"log.dirs={directory}", at_once, *overrides], {})
         self.metadata = MetadataStore.open(directory / "metadata.sqlite", WALL_MS)
-        self.control = Control(self.metadata.image, configuration, StoreCommitter(self.metadata))
+        self.control = Control(
+            self.metadata.image, configuration, StoreCommitter(self.metadata), self.clock.wall_ms
+        )
         config = self.control.config
         self.log = LogStore(config.log)
         try:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from broker.common.errors import ErrorCode
-from broker.controller.commands import AlterClientQuotas, QuotaAlteration
+from broker.common.temporary_limits import TemporaryLimit
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, TemporaryOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
@@ -174,6 +175,21 @@ async def test_shadow_mode_is_not_seen_over_the_wire_and_stays_until_the_last_li
     await alter(harness, BOTH, {"consumer_byte_rate": 5})
     (entry_now,) = harness.control.image.quotas.values()
     assert not entry_now.shadow
+
+
+async def test_the_permanent_limits_are_seen_over_the_wire_below_temporary_ones(harness: Harness) -> None:
+    limit = TemporaryLimit(5_000.0, until_ms=harness.clock.wall_ms() + 1)
+    times = (TemporaryOp("producer_byte_rate", limit), TemporaryOp("consumer_byte_rate", limit))
+    entry = QuotaAlteration(tuple(BOTH.items()), (), temporary=times)
+    await harness.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
+    assert await describe(harness) == []
+    await alter(harness, BOTH, {"producer_byte_rate": 1_000})
+    assert await describe(harness) == [(BOTH, {"producer_byte_rate": 1_000})]
+    (entry_now,) = harness.control.image.quotas.values()
+    assert {key: each.value for key, each in entry_now.limits.items()} == {
+        "consumer_byte_rate": 5_000,
+        "producer_byte_rate": 5_000,
+    }
 
 
 async def test_every_entity_asked_for_is_echoed_and_stands_by_itself(harness: Harness) -> None:

@@ -14,6 +14,7 @@ from broker.metadata.store import MetadataStore
 from broker.views.console import Views
 from tests.controller.live import Live, views_of
 from tests.controller.world import AUTHORIZER, StoreCommitter, World
+from tests.support.clock import ManualClock
 from tests.support.fake_shares import FakeShares, FakeUpstream
 
 
@@ -30,8 +31,13 @@ def committer(tmp_path: Path) -> Iterator[StoreCommitter]:
 
 
 @pytest.fixture
-def control(committer: StoreCommitter) -> Control:
-    return Control(committer.store.image, load(None, [AUTHORIZER], {}), committer)
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def control(committer: StoreCommitter, clock: ManualClock) -> Control:
+    return Control(committer.store.image, load(None, [AUTHORIZER], {}), committer, clock.wall_ms)
 
 
 @pytest.fixture

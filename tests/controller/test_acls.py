@@ -179,12 +179,12 @@ def row(acl: Acl, old: str | None, new: str | None) -> AuditRow:
 
 def test_a_change_of_an_acl_can_be_undone(world: World) -> None:
     create(world, READ)
-    assert inverse_of(row(READ, None, ACL_IS_SET), (), world.image) == DeleteAcls((filter_of(READ),))
+    assert inverse_of(row(READ, None, ACL_IS_SET), (), world.image, 0) == DeleteAcls((filter_of(READ),))
     gone = deny(Operation.ALL)
-    assert inverse_of(row(gone, ACL_IS_SET, None), (), world.image) == CreateAcls((gone,))
+    assert inverse_of(row(gone, ACL_IS_SET, None), (), world.image, 0) == CreateAcls((gone,))
     for acl, old, new in ((gone, None, ACL_IS_SET), (READ, ACL_IS_SET, None)):
         with pytest.raises(ApiError, match="changed since"):
-            inverse_of(row(acl, old, new), (), world.image)
+            inverse_of(row(acl, old, new), (), world.image, 0)
 
 
 def test_a_commit_says_which_acls_it_creates_and_deletes(world: World) -> None:

@@ -327,7 +327,7 @@ async def test_after_a_restart_everything_holds_as_before(
 ) -> None:
     await control.apply(quota(1000.0), actor())
     await control.apply(setting(ResourceType.BROKER, "1", "log.retention.ms", "77"), actor())
-    again = Control(committer.store.image, load(None, [], {}), committer)
+    again = Control(committer.store.image, load(None, [], {}), committer, lambda: 0)
     assert again.image == control.image
     assert again.config.topic_settings.retention_ms == 77
 
@@ -339,7 +339,7 @@ async def test_a_dynamic_setting_that_no_longer_fits_stops_the_start(
     image = control.image
     broken = Image(broker_configs={"": {"log.retention.ms": "many"}}, cluster_id=image.cluster_id)
     with pytest.raises(ConfigError):
-        Control(broken, load(None, [], {}), committer)
+        Control(broken, load(None, [], {}), committer, lambda: 0)
 
 
 async def test_the_last_slice_of_a_change_has_freed_it(
@@ -390,7 +390,7 @@ def test_blocks_are_the_brokers_own_affair(world: World) -> None:
 
 def test_subscribers_are_called_in_order_and_already_see_the_new_image(committer: StoreCommitter) -> None:
     old, new = Image(version=1), Image(version=2)
-    control = Control(old, load(None, [], {}), committer)
+    control = Control(old, load(None, [], {}), committer, lambda: 0)
     heard: list[tuple[str, Image, Image, Image]] = []
     control.subscribe(lambda a, b, _: heard.append(("first", a, b, control.image)))
     control.subscribe(lambda a, b, _: heard.append(("second", a, b, control.image)))
@@ -409,7 +409,7 @@ def test_entries_of_the_old_image_are_freed_one_at_a_time(committer: StoreCommit
     before = alive(Topic)
     topics = {f"t{at}": Topic(f"t{at}", at.to_bytes(16, "big"), 1, {}) for at in range(count)}
     image = Image(topics=topics, topics_by_id={each.topic_id: each for each in topics.values()})
-    control = Control(image, load(None, [], {}), committer)
+    control = Control(image, load(None, [], {}), committer, lambda: 0)
     del image
     del topics
     left = [alive(Topic) - before]

@@ -25,7 +25,9 @@ CREATE = CreateDelegationToken("User:ann", ("User:bob",), -1, NOW_MS)
 
 @pytest.fixture
 def control(committer: StoreCommitter) -> Control:
-    return Control(committer.store.image, load(None, ["delegation.token.secret.key=k"], {}), committer)
+    return Control(
+        committer.store.image, load(None, ["delegation.token.secret.key=k"], {}), committer, lambda: 0
+    )
 
 
 @pytest.mark.parametrize("role", Role)

@@ -131,7 +131,7 @@ async def test_a_password_goes_back_and_one_whose_key_is_lost_does_not(
     (row,) = committer.store.history(AuditFilter(seq=seq))
     lost = replace(row, old=Unreadable("weir1:0123456789abcdef:AAAA"))
     with pytest.raises(ApiError, match="is not available"):
-        inverse_of(lost, (), control.image)
+        inverse_of(lost, (), control.image, 0)
     assert (await control.apply(Undo(seq), actor())).ok
     assert control.image.broker_configs["1"][key] == "first"
 

@@ -36,11 +36,17 @@ class World:
         self.image = Image()
         self._state: State = {}
         self.origin = ChangeOrigin.REST
+        self.wall_ms = 0
 
     def at(self, role: Role = Role.ADMIN) -> Situation:
         config = self.live.config = self.configuration.with_dynamic(self.image.dynamic_configs(1))
         return Situation(
-            self.image, self.configuration, config, actor(role, origin=self.origin), self.live.check
+            self.image,
+            self.configuration,
+            config,
+            actor(role, origin=self.origin),
+            self.live.check,
+            self.wall_ms,
         )
 
     def plan(
@@ -82,6 +88,9 @@ class StoreCommitter:
         self._lock = trio.Lock()
 
     def exclusive(self) -> AbstractAsyncContextManager[object]:
+        return self._lock
+
+    def exclusive_here(self) -> AbstractAsyncContextManager[object]:
         return self._lock
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:

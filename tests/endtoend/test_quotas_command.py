@@ -1,6 +1,7 @@
 """`weir quotas` against a broker: what it prints, what it leaves behind, how it says no."""
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,65 @@ def test_limits_are_typed_with_units(broker: BrokerProcess, tmp_path: Path) -> N
     )
     assert invoke_weir(broker, "plan", str(file)) == (0, "Nothing to change.\n")
     assert invoke_weir(broker, "remove", "--user", "una", *row["limits"])[0] == 0
+
+
+def test_a_temporary_limit_is_set_shown_kept_in_a_file_and_ended(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    orders, key = ["--user", "orders"], "producer_byte_rate"
+    assert invoke_weir(broker, "set", *orders, f"{key}=10MB") == (0, "user orders: done\n")
+    assert invoke_weir(broker, "set", *orders, f"{key}=50MB", "--until", "2h") == (0, "user orders: done\n")
+
+    def row() -> str:
+        (found,) = (line for line in invoke_weir(broker, "list")[1].splitlines() if "orders" in line)
+        return found
+
+    assert "50 MB/s" in row()
+    assert re.search("ends in (2 h|1 h [0-9]+ min); else 10 MB/s", row())
+    _, exported = invoke_weir(broker, "export")
+    file = tmp_path / "quotas.yaml"
+    file.write_text(exported)
+    assert invoke_weir(broker, "plan", "--prune", str(file)) == (0, "Nothing to change.\n")
+    window = ["--weekly", "Mon-Sun 00:00-23:59 Europe/Berlin"]
+    invoke_weir(broker, "set", *orders, f"{key}=60MB", *window)
+    assert "Mon-Sun 00:00-23:59 Europe/Berlin" in row()
+    code, planned = invoke_weir(broker, "plan", str(file))
+    assert code == 2
+    assert planned.startswith(
+        f"user orders  {key}  60 MB/s Mon-Sun 00:00-23:59 Europe/Berlin -> 50 MB/s until "
+    )
+    assert invoke_weir(broker, "apply", str(file)) == (0, planned)
+    assert re.search("ends in (2 h|1 h [0-9]+ min); else 10 MB/s", row())
+    assert invoke_weir(broker, "remove", *orders, key) == (0, "user orders: done\n")
+    assert "else no limit" in row()
+    code, refused = invoke_weir(broker, "remove", *orders, key)
+    assert (code, "(--temporary removes the temporary one)" in refused) == (1, True)
+    assert invoke_weir(broker, "remove", *orders, "--temporary", key) == (0, "user orders: done\n")
+    code, refused = invoke_weir(broker, "remove", *orders, "--temporary", key)
+    assert (code, refused) == (
+        1,
+        "Error: user orders has no temporary producer_byte_rate; nothing was removed\n",
+    )
+    assert invoke_weir(broker, "list", "--search", "orders")[1] == "No rule has this name.\n"
+
+
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        (["--until", "2020-01-01"], "is in the past"),
+        (["--from", "4h", "--until", "2h"], "is not after from"),
+        (["--until", "soon"], "--until soon: expected a time such as 18:00"),
+        (["--weekly", "Mon 09:00-17:00 Mars/Olympus"], "unknown time zone 'Mars/Olympus'"),
+        (["--weekly", "Mon 09:00-09:00"], "begins and ends at the same time"),
+        (["--weekly", "Workdays"], "expected days and times"),
+    ],
+)
+def test_times_that_make_no_sense_are_refused_in_plain_words(
+    broker: BrokerProcess, times: list[str], problem: str
+) -> None:
+    code, text = invoke_weir(broker, "set", "--user", "nobody", "producer_byte_rate=1MB", *times)
+    assert code in (1, 2)
+    assert problem in text
 
 
 def test_limits_are_tried_in_shadow_and_enforced_later(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.common.errors import ErrorCode
+from broker.common.temporary_limits import TemporaryLimit
 from broker.controller.commands import (
     AlterClientQuotas,
     ConfigAlteration,
@@ -21,6 +22,7 @@ from broker.controller.commands import (
     QuotaAlteration,
     QuotaOp,
     ResourceType,
+    TemporaryOp,
     Undo,
 )
 from broker.gateway.upstream_quotas import READ_ONLY
@@ -215,6 +217,25 @@ async def test_edits_at_the_console_are_refused_except_of_shadow_mode(tmp_path: 
         at.quotas.limits[ALICE] = {"producer_byte_rate": 3000.0}
         await at.follow()
         assert at.control.image.quotas[ALICE].shadow and at.limits == at.quotas.limits
+
+
+async def test_a_temporary_limit_lies_over_what_the_cluster_says(tmp_path: Path) -> None:
+    async with following(tmp_path) as at:
+        at.quotas.limits[ALICE] = {"producer_byte_rate": 1000.0}
+        await at.follow()
+        limit = TemporaryLimit(5000.0, until_ms=at.control.wall_ms() + 3_600_000)
+        times = (TemporaryOp("producer_byte_rate", limit),)
+        command = AlterClientQuotas((QuotaAlteration(ALICE, (), temporary=times),))
+        (outcome,) = await at.control.apply(command, COMMAND_LINE)
+        assert outcome.ok
+        at.quotas.limits[ALICE] = {"producer_byte_rate": 3000.0}
+        await at.follow()
+        version = at.control.image.version
+        await at.follow()
+        entry = at.control.image.quotas[ALICE]
+        assert entry.limits["producer_byte_rate"].value == 5000.0
+        assert entry.permanent["producer_byte_rate"].value == 3000.0
+        assert at.control.image.version == version
 
 
 async def test_clients_requests_about_quotas_go_to_the_cluster(tmp_path: Path) -> None:

@@ -157,3 +157,10 @@ def test_impossible_values_are_refused_with_their_place(tmp_path, text, words):
 def test_a_limit_in_a_file_may_be_in_shadow(tmp_path):
     limits = "[{entity: {user: a}, limits: {producer_byte_rate: 5}, shadow: true}]"
     assert read(tmp_path, f"quotas: {limits}\nclients: [{CLIENT}}}]").limits[0].is_shadow
+
+
+def test_the_temporary_limits_of_an_export_are_left_out(tmp_path):
+    temporary = "{producer_byte_rate: {value: 50 MB, until: 2026-12-01T18:00:00Z}}"
+    limits = f"[{{entity: {{user: a}}, limits: {{producer_byte_rate: 5}}, temporary: {temporary}}}]"
+    (limit,) = read(tmp_path, f"quotas: {limits}\nclients: [{CLIENT}}}]").limits
+    assert limit.values == {"producer_byte_rate": 5.0}

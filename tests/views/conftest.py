@@ -1,5 +1,5 @@
 """The `Control` and the views of the controller's tests."""
 
-from tests.controller.conftest import committer, control, gateway_views, live, shares, views
+from tests.controller.conftest import clock, committer, control, gateway_views, live, shares, views
 
-__all__ = ["committer", "control", "gateway_views", "live", "shares", "views"]
+__all__ = ["clock", "committer", "control", "gateway_views", "live", "shares", "views"]

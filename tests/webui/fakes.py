@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Steps, run_through
+from broker.common.temporary_limits import TemporaryLimit
 from broker.config.listeners import Address
 from broker.config.sections.console import ConsoleConfig
 from broker.config.table import setting_of
@@ -109,6 +110,7 @@ from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_delegation_tokens import TOKENS_ENABLED, FakeDelegationTokens
 from tests.webui.fake_resolving import FakeResolving, quota_entry
 from tests.webui.fake_scram import FakeScram
+from tests.webui.fake_temporary import FakeTemporary
 from tests.webui.fake_trail import FakeTrail
 from tests.webui.rows import NOW_MS, broker_metrics, idle_flow, limits
 from tests.webui.telemetry_world import TelemetryWorld
@@ -191,10 +193,20 @@ def summary_of(row: UpstreamRow) -> UpstreamSummary:
 
 
 @dataclass
-class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeResolving, FakeScram, FakeTrail):
+class FakeBroker(
+    FakeAccess,
+    FakeAcls,
+    FakeAlerts,
+    FakeDelegationTokens,
+    FakeResolving,
+    FakeScram,
+    FakeTemporary,
+    FakeTrail,
+):
     """Both halves that the console needs, Views and changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
+    temporaries: dict[EntityPairs, dict[str, tuple[TemporaryLimit, str]]] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     remote_connections: RemoteConnections = field(default_factory=RemoteConnections)
     queries: list[ConnectionQuery] = field(default_factory=list)
@@ -343,7 +355,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
         def refused(error: ErrorCode, message: str) -> QuotaOutcome:
             return QuotaOutcome(error, message, entry.entity)
 
-        row = self.rows.get(entry.entity)
+        row = next((row for row in self.in_force() if row.entity == entry.entity), None)
         try:
             validate_entity(entry.entity)
         except ApiError as error:
@@ -355,6 +367,10 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
                 return refused(ErrorCode.INVALID_REQUEST, f"{op.key} must be a whole number")
         if entry.expected_version is not None and entry.expected_version != (row.version if row else 0):
             return refused(ErrorCode.INVALID_UPDATE_VERSION, "The entity was changed since it was read.")
+        if (outcome := self._refused_times(entry)) is not None:
+            return outcome
+        if not validate_only and entry.temporary:
+            self._set_temporary(entry, actor.name)
         if not validate_only:
             limits = {op.key: None if op.value is None else float(op.value) for op in entry.ops}
             self._write(entry.entity, limits, actor, entry.shadow)
@@ -446,7 +462,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
                 for one in components
             )
 
-        found = [self._with_use(row) for row in self.rows.values() if fits(row)]
+        found = [self._with_use(row) for row in self.in_force() if fits(row)]
         entries = {entity: quota_entry(row) for entity, row in self.rows.items()}
         clients = ((row.principal, row.client_id) for row in self.connection_rows)
         rules = run_through(rules_in_steps(entries))

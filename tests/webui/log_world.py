@@ -89,7 +89,7 @@ class LogWorld:
         configuration = load(None, [f"log.dirs={directory}", *overrides], {})
         self.store = MetadataStore.open(directory / "metadata.sqlite", WALL_MS)
         self.committer = StoreCommitter(self.store)
-        self.control = Control(self.store.image, configuration, self.committer)
+        self.control = Control(self.store.image, configuration, self.committer, self.clock.wall_ms)
         config = self.control.config
         self.log = LogStore(config.log)
         self.log.open()

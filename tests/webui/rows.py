@@ -42,7 +42,7 @@ from broker.controller.rows.upstream import (
     UpstreamNodeRow,
     UpstreamRow,
 )
-from broker.metadata.changes import ACL_IS_SET, read_pairs
+from broker.metadata.changes import ACL_IS_SET, QUOTA_KINDS, read_pairs
 from broker.quotas.kinds import QuotaKind
 from broker.security.acl.acl import Acl, entity_of, key_of
 
@@ -184,7 +184,7 @@ def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
         final=None,
     )
     row = replace(row, **changes)
-    return replace(row, quota=read_pairs(row.entity) if row.kind == "client-quota" else None)
+    return replace(row, quota=read_pairs(row.entity) if row.kind in QUOTA_KINDS else None)
 
 
 def acl_change(seq: int, by: Actor, acl: Acl) -> AuditEntry:

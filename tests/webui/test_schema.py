@@ -87,6 +87,16 @@ def test_one_of_goes_by_which_fields_are_there() -> None:
     assert refusal(schema, {"key": "a", "value": "1"}) == "/value: must be a number"
 
 
+def test_an_alternative_may_have_optional_fields() -> None:
+    value = Record({"key": Text(), "value": Number(), "until": Text()}, optional=frozenset({"until"}))
+    schema = OneOf((value, Record({"key": Text(), "remove": Flag(only=True)})))
+    for given in ({"key": "a", "value": 1}, {"key": "a", "value": 1, "until": "b"}):
+        assert schema.check(given) == given
+    expected = "/: must be {key, value, until?} or {key, remove}"
+    assert refusal(schema, {"key": "a", "until": "b"}) == expected
+    assert refusal(schema, {"key": "a", "remove": True, "until": "b"}) == expected
+
+
 def test_at_least_so_many_fields() -> None:
     schema = Record(
         {"user": Text(), "client-id": Text()}, optional=frozenset({"user", "client-id"}), min_properties=1

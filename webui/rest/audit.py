@@ -14,14 +14,22 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
-from broker.controller.commands import ChangeOrigin, QuotaAlteration, QuotaOp, Undo
+from broker.common.temporary_limits import read_temporary
+from broker.controller.commands import (
+    ChangeOrigin,
+    EntityPairs,
+    QuotaAlteration,
+    QuotaOp,
+    TemporaryOp,
+    Undo,
+)
 from broker.controller.rows.broker import AuditEntry
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.views.metadata import AuditFilter
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import CHANGED_SINCE
 from webui.quota_preview import connected_clients, preview
-from webui.quotas import kafka_configs
+from webui.quotas import shell_command
 from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
 from webui.rest.proof import PROOF_HEADER, require_proof
 from webui.rest.reach import REACH, reaches_json
@@ -32,13 +40,14 @@ from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
 
-CLIENT_QUOTA: Final = "client-quota"
+TEMPORARY_QUOTA: Final = "temporary-quota"
 SHADOW: Final = "shadow"
 KINDS: Final = (
     "cluster",
     "topic",
     "topic-config",
-    CLIENT_QUOTA,
+    "client-quota",
+    TEMPORARY_QUOTA,
     "broker-config",
     "client-metrics",
     "group-config",
@@ -66,18 +75,22 @@ COLUMNS: Final = ("id", "at", "actor", "role", "address", "origin", "kind", "ent
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def undo_op(row: AuditEntry) -> QuotaOp | None:
-    """Return the operation that undoes a change of a client quota's limit; None for its shadow mark."""
+def undo_edit(row: AuditEntry, quota: EntityPairs) -> QuotaAlteration:
+    """Return the edit that undoes a change of a client quota: of a limit, a temporary one, or the mark of
+    shadow mode.
+    """
+    if row.kind == TEMPORARY_QUOTA:
+        old = None if row.old is None else read_temporary(row.old)
+        return QuotaAlteration(quota, (), temporary=(TemporaryOp(row.key, old),))
     if row.key == SHADOW:
-        return None
-    return QuotaOp(row.key, None if row.old is None else float(row.old))
+        return QuotaAlteration(quota, (), shadow=row.old is not None)
+    return QuotaAlteration(quota, (QuotaOp(row.key, None if row.old is None else float(row.old)),))
 
 
 def undo_command(endpoint: ClientEndpoint, row: AuditEntry) -> str:
-    """Return the kafka-configs.sh line equivalent to an undo; empty if no tool can do it."""
+    """Return the line for a shell that is equivalent to an undo; empty if no tool can do it."""
     if row.quota is not None:
-        op = undo_op(row)
-        return "" if op is None else kafka_configs(endpoint, row.quota, (op,))
+        return shell_command(endpoint, undo_edit(row, row.quota))
     if row.kind not in TOOL_TYPES:
         return ""
     words = [*endpoint.tool("kafka-configs.sh"), "--alter"]
@@ -238,9 +251,7 @@ async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
     pairs = row.quota
     if pairs is None or pairs[0][0] == "ip":
         return []
-    op = undo_op(row)
-    mark = QuotaAlteration(pairs, (), shadow=row.old is not None)
-    edit = mark if op is None else QuotaAlteration(pairs, (op,))
+    edit = undo_edit(row, pairs)
     reaches = await preview(call.views, (edit,), await connected_clients(call.views))
     return await reaches_json(reaches)
 

@@ -8,7 +8,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from broker.controller.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, Role
+from broker.controller.commands import (
+    AlterClientQuotas,
+    EntityPairs,
+    QuotaAlteration,
+    QuotaOp,
+    Role,
+    TemporaryOp,
+)
 from broker.controller.rows.quotas import QuotaRow
 from webui.problem import Problem, problem_schema, raise_refusal
 from webui.quotas import (
@@ -18,10 +25,11 @@ from webui.quotas import (
     entity_of,
     shell_command,
 )
-from webui.rest.client_quotas import QUOTA, WANTED, reach_of, row_json
+from webui.rest.client_quotas import QUOTA, WANTED, check_wanted, reach_of, row_json
 from webui.rest.reach import REACH
 from webui.rest.replies import HEADERS, expected_version, no_content, path_of, stored, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.temporary_quotas import temporary_ops
 from webui.schema import Flag, Invalid, Listing, Maybe, Record, Text
 from webui.tables.slices import run_in_slices
 
@@ -59,6 +67,7 @@ async def get_rule(call: Call) -> Reply:
 
 async def put_rule(call: Call) -> Reply:
     entity, limits = _entity(call), call.body["limits"]
+    check_wanted(call.body)
     keys = _keys(entity)
     for key in limits:
         if key not in keys:
@@ -66,7 +75,9 @@ async def put_rule(call: Call) -> Reply:
     # An op for each key, so that no reading of the present limits is needed, and equal ones change nothing.
     ops = tuple(QuotaOp(key, limits.get(key)) for key in keys)
     existed = (await _row(call)) is not None
-    entry = QuotaAlteration(entity, ops, expected_version(call.headers), call.body.get("shadow", False))
+    temporary = temporary_ops(call.body.get("temporary"), keys, "/temporary")
+    state = expected_version(call.headers), call.body.get("shadow", False)
+    entry = QuotaAlteration(entity, ops, *state, temporary)
     answer = await _alter(call, entry)
     row = await _row(call)
     path = path_of("client-quotas", call.path_params["id"])
@@ -75,8 +86,10 @@ async def put_rule(call: Call) -> Reply:
 
 async def delete_rule(call: Call) -> Reply:
     row = await _existing(call)
-    ops = tuple(QuotaOp(key, None) for key in _keys(row.entity))
-    answer = await _alter(call, QuotaAlteration(row.entity, ops, expected_version(call.headers)))
+    keys, version = _keys(row.entity), expected_version(call.headers)
+    ops = tuple(QuotaOp(key, None) for key in keys)
+    temporary = tuple(TemporaryOp(key, None) for key in keys)
+    answer = await _alter(call, QuotaAlteration(row.entity, ops, version, temporary=temporary))
     return versioned(answer, row.version) if call.query["validate_only"] else no_content()
 
 
@@ -101,10 +114,13 @@ async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
 
 def _changing(entry: QuotaAlteration, row: QuotaRow | None) -> QuotaAlteration:
     """Return the edit without the ops that change nothing: Kafka's tool refuses to delete a missing limit."""
-    limits = {} if row is None else {limit.key: limit.value for limit in row.limits}
+    limits = {} if row is None else row.permanent
+    known = {} if row is None else {each.key: each.limit for each in row.temporary}
     is_shadow = row is not None and row.shadow
     ops = tuple(op for op in entry.ops if op.value != limits.get(op.key))
-    return replace(entry, ops=ops, shadow=None if entry.shadow is is_shadow else entry.shadow)
+    temporary = tuple(op for op in entry.temporary if op.limit != known.get(op.key))
+    shadow = None if entry.shadow is is_shadow else entry.shadow
+    return replace(entry, ops=ops, shadow=shadow, temporary=temporary)
 
 
 def _keys(entity: EntityPairs) -> tuple[str, ...]:
@@ -149,7 +165,8 @@ ROUTES: Final = (
     Route(
         "PUT /api/v1/client-quotas/{id}",
         "setClientQuota",
-        "Creates a rule or gives it exactly the listed limits, enforced unless `shadow` is set.",
+        "Creates a rule or gives it exactly the listed limits, enforced unless `shadow` is set. Temporary "
+        "limits stay unless `temporary` is given.",
         put_rule,
         {
             200: ResponseSpec(

@@ -13,7 +13,14 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
-from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome, Role
+from broker.controller.commands import (
+    AlterClientQuotas,
+    QuotaAlteration,
+    QuotaOp,
+    QuotaOutcome,
+    Role,
+    TemporaryOp,
+)
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from broker.controller.rows.fields import LEFT_OUT, Measured, Moment, Node, RuleEntity
 from broker.controller.rows.quotas import (
@@ -45,6 +52,16 @@ from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import etag, expected_version
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.temporary_quotas import (
+    ALL_SHOWN,
+    BEYOND,
+    TEMPORARIES,
+    TIMES,
+    VALUE,
+    TemporaryClientQuota,
+    shown,
+    temporary_of,
+)
 from webui.schema import COUNT, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.json_output import finite
@@ -68,11 +85,12 @@ class ClientQuotaLimit(msgspec.Struct, frozen=True):
 
 
 class ClientQuota(msgspec.Struct, frozen=True):
-    """All limits of one entity, by key."""
+    """All limits of one entity that are in force, by key, and its temporary limits, in force or not yet."""
 
     id: str
     entity: RuleEntity
     limits: dict[str, ClientQuotaLimit]
+    temporary: Annotated[dict[str, TemporaryClientQuota] | None, LEFT_OUT]
     shadow: bool
     version: int
     changed_at_ms: Moment
@@ -81,7 +99,7 @@ class ClientQuota(msgspec.Struct, frozen=True):
 
 LIMIT: Final = schema_of(ClientQuotaLimit, "ClientQuotaLimit")
 _LIMITS: Final = Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS))
-QUOTA: Final = schema_of(ClientQuota, "ClientQuota", limits=_LIMITS)
+QUOTA: Final = schema_of(ClientQuota, "ClientQuota", limits=_LIMITS, temporary=ALL_SHOWN)
 
 QUOTAS: Final = page_schema(QUOTA, unlisted=COUNT)
 """`unlisted` limits that other gateways use are missing in the use of the rules."""
@@ -112,8 +130,9 @@ PARAMETERS: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
 
 def row_json(row: QuotaRow) -> dict[str, Any]:
     limits = {limit.key: _limit(limit) for limit in row.limits}
-    changed = row.changed_at_ms, row.changed_by
-    return as_json(ClientQuota(id_of(row.entity), row.entity, limits, row.shadow, row.version, *changed))
+    temporary = {each.key: shown(each, row.value(each.key)) for each in row.temporary}
+    state = row.shadow, row.version, row.changed_at_ms, row.changed_by
+    return as_json(ClientQuota(id_of(row.entity), row.entity, limits, temporary or None, *state))
 
 
 def _limit(limit: QuotaLimit) -> ClientQuotaLimit:
@@ -162,19 +181,25 @@ RULES: Final[Table[QuotaRow]] = Table(
 MAX_ENTRIES: Final = 1_000
 MAX_PREVIEWS: Final = 8
 """Maximum number of entries with a separate preview; each one examines all connected clients."""
-BEYOND: Final = 2.0**63
-VALUE: Final = Number(exclusive_minimum=0, exclusive_maximum=BEYOND)
-"""The value of a limit in a request."""
-
 WANTED: Final = Record(
     {
-        "limits": Record(dict.fromkeys(ALL_KEYS, VALUE), optional=frozenset(ALL_KEYS), min_properties=1),
+        "limits": Record(dict.fromkeys(ALL_KEYS, VALUE), optional=frozenset(ALL_KEYS)),
+        "temporary": TEMPORARIES,
         "shadow": Flag(),
     },
-    optional=frozenset({"shadow"}),
+    optional=frozenset({"temporary", "shadow"}),
     title="WantedClientQuota",
 )
-"""All limits of an entity in a request; other limits are removed."""
+"""All limits of an entity in a request; other limits are removed. Without `temporary` the temporary limits
+stay.
+"""
+
+
+def check_wanted(wanted: Mapping[str, Any], where: str = "") -> None:
+    """Raises Invalid for an entity without a limit."""
+    if not wanted["limits"] and not wanted.get("temporary"):
+        raise Invalid(f"{where}/limits", f"must have at least 1 of {', '.join(ALL_KEYS)}")
+
 
 _NAME = Text(max_length=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
@@ -190,10 +215,12 @@ _FILTER_QUERY: Final = (
     Query("strict", Flag(), "Exclude entities with types other than those given.", default=False),
 )
 
+_KEY = Text(max_length=256)
 _OP = OneOf(
     (
-        Record({"key": Text(max_length=256), "value": VALUE}),
-        Record({"key": Text(max_length=256), "remove": Flag(only=True)}),
+        Record({"key": _KEY, "value": VALUE, **TIMES}, optional=frozenset(TIMES)),
+        Record({"key": _KEY, "remove": Flag(only=True)}),
+        Record({"key": _KEY, "remove_temporary": Flag(only=True)}),
     )
 )
 EDIT: Final[Mapping[str, Schema]] = {"entity": ENTITY, "ops": Listing(_OP, max_items=16), "shadow": Flag()}
@@ -223,7 +250,9 @@ async def list_quotas(call: Call) -> Reply:
 
 async def alter_quotas(call: Call) -> Reply:
     check_edits(call.body["entries"], "/entries")
-    entries = await collect(map(alteration_of, call.body["entries"]))
+    entries = await collect(
+        alteration_of(entry, f"/entries/{index}") for index, entry in enumerate(call.body["entries"])
+    )
     version = expected_version(call.headers)
     if version is not None:
         if len(entries) != 1:
@@ -272,9 +301,18 @@ def check_edits(entries: Sequence[Mapping[str, Any]], where: str) -> None:
             raise Invalid(f"{where}/{index}/ops", "must have 1 to 16 elements if shadow is not given")
 
 
-def alteration_of(entry: Mapping[str, Any]) -> QuotaAlteration:
-    ops = tuple(QuotaOp(op["key"], op.get("value")) for op in entry["ops"])
-    return QuotaAlteration(pairs_of(entry["entity"]), ops, entry.get("version"), entry.get("shadow"))
+def alteration_of(entry: Mapping[str, Any], where: str) -> QuotaAlteration:
+    """Return the edit of a request's entry. An op with times sets a temporary limit. Raises Invalid."""
+    ops, temporary = [], []
+    for index, op in enumerate(entry["ops"]):
+        if "remove_temporary" in op:
+            temporary.append(TemporaryOp(op["key"], None))
+        elif TIMES.keys().isdisjoint(op):
+            ops.append(QuotaOp(op["key"], op.get("value")))
+        else:
+            temporary.append(TemporaryOp(op["key"], temporary_of(op, f"{where}/ops/{index}")))
+    state = entry.get("version"), entry.get("shadow")
+    return QuotaAlteration(pairs_of(entry["entity"]), tuple(ops), *state, tuple(temporary))
 
 
 async def _results(
@@ -348,8 +386,9 @@ ROUTES: Final = (
     Route(
         "PATCH /api/v1/client-quotas",
         "alterClientQuotas",
-        "Sets and removes limits; with `shadow` an entity's limits are measured, not enforced. Each entry is "
-        "accepted or rejected separately.",
+        "Sets and removes limits; with `shadow` an entity's limits are measured, not enforced. A value with "
+        "`until` or `windows` is temporary: the permanent limit stays below it. Each entry is accepted or "
+        "rejected separately.",
         alter_quotas,
         {
             200: ResponseSpec("Every entry was accepted", RESULTS),
@@ -374,6 +413,12 @@ ROUTES: Final = (
                     "ops": [{"key": "consumer_byte_rate", "value": 20000000}],
                 },
                 {"entity": {"user": None}, "ops": [{"key": "producer_byte_rate", "remove": True}]},
+                {
+                    "entity": {"user": "orders"},
+                    "ops": [
+                        {"key": "producer_byte_rate", "value": 50000000, "until": "2030-12-01T18:00:00Z"}
+                    ],
+                },
             ]
         },
         headers={

@@ -102,7 +102,7 @@ async def _proposed(call: Call) -> list[Any] | None:
     if "lines" in body:
         return None
     try:
-        call.to_free.append(await run_in_slices(parse_entries(body["quotas"])))
+        call.to_free.append(await run_in_slices(parse_entries(body["quotas"], call.console.now_ms())))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
     listed: list[Any] = body["quotas"]

@@ -16,10 +16,10 @@ from broker.controller.rows.connections import AddressRow, AddressUse, Connectio
 from broker.views.console import Views
 from webui.problem import Problem, problem_schema
 from webui.quotas import kafka_configs
-from webui.rest.client_quotas import VALUE
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.replies import HEADERS, expected_version, no_content, path_of, stored, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.temporary_quotas import VALUE
 from webui.schema import COUNT, NAME, TIME, Flag, Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table

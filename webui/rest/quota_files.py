@@ -4,6 +4,10 @@ Export returns the format that import accepts, so the file can be kept under ver
 validate_only reports its changes, and the clients that they reach, without applying them. A file lists
 entities with all of their limits, so limits and shadow mode that it omits for a listed entity are removed;
 entities that it omits stay unchanged unless `prune` is set. An import applies all of its changes or none.
+
+Temporary limits of a listed entity stay unless its entry has `temporary`, so that a regular import does not
+end what somebody has raised for an hour. In a file that is applied again and again, those that have ended
+count as absent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +20,7 @@ import msgspec
 from broker.common.errors import ErrorCode
 from broker.common.quantities import QuantityError, read_limits
 from broker.common.slices import Steps
+from broker.common.temporary_limits import TemporaryLimit
 from broker.controller.commands import (
     AlterClientQuotas,
     EntityPairs,
@@ -23,6 +28,7 @@ from broker.controller.commands import (
     QuotaOp,
     QuotaOutcome,
     Role,
+    TemporaryOp,
 )
 from broker.controller.rows.fields import RuleEntity, Word
 from broker.controller.rows.quotas import QuotaRow
@@ -37,21 +43,23 @@ from webui.quotas import (
     order_of,
     pairs_of,
 )
-from webui.rest.client_quotas import WANTED
+from webui.rest.client_quotas import WANTED, check_wanted
 from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, refused_import, version_of
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import etag, expected_version
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import COUNT, Flag, Invalid, Listing, Record
+from webui.rest.temporary_quotas import TEMPORARY, in_file, temporary_of
+from webui.schema import COUNT, Flag, Invalid, Listing, Maybe, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.slices import collect, collect_by_key, consumed, run_in_slices, sliced, sort_in_slices
 
 
 class QuotaFileEntry(msgspec.Struct, frozen=True):
-    """A file's entry for one entity."""
+    """A file's entry for one entity. `temporary` None: the temporary limits stay."""
 
     limits: Mapping[str, float] = msgspec.field(default_factory=dict)
     shadow: bool = False
+    temporary: Mapping[str, TemporaryLimit] | None = msgspec.field(default_factory=dict)
 
 
 NOTHING: Final = QuotaFileEntry()
@@ -66,6 +74,15 @@ class Difference(msgspec.Struct, frozen=True):
     new: float | None
 
 
+class TemporaryDifference(msgspec.Struct, frozen=True):
+    """One changed temporary limit; None as in `Difference`."""
+
+    entity: EntityPairs
+    key: str
+    old: TemporaryLimit | None
+    new: TemporaryLimit | None
+
+
 class RefusedQuota(msgspec.Struct, frozen=True):
     """`line` is None for an entity that the file does not list."""
 
@@ -76,15 +93,16 @@ class RefusedQuota(msgspec.Struct, frozen=True):
 
 
 class Differences(msgspec.Struct, frozen=True):
-    """The changes, by entity in the order of `document`: limits and shadow mode. Removing an entity also
-    removes its shadow mark.
+    """The changes, by entity in the order of `document`: limits, shadow mode, and temporary limits. Removing
+    an entity also removes its shadow mark.
     """
 
     limits: list[Difference]
     shadows: Mapping[EntityPairs, bool]
+    temporary: list[TemporaryDifference]
 
     def __bool__(self) -> bool:
-        return bool(self.limits or self.shadows)
+        return bool(self.limits or self.shadows or self.temporary)
 
 
 def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
@@ -92,8 +110,9 @@ def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
     return (
         {
             "entity": json_of(row.entity),
-            "limits": {each.key: limit_in_json(each.value) for each in row.limits},
+            "limits": {key: limit_in_json(value) for key, value in row.permanent.items()},
         }
+        | ({"temporary": {each.key: in_file(each.limit) for each in row.temporary}} if row.temporary else {})
         | ({"shadow": True} if row.shadow else {})
         for row in rows
     )
@@ -107,17 +126,45 @@ class ListedTwice(ValueError):  # noqa: N818 - describes the input
         self.index = index
 
 
-def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, QuotaFileEntry]]:
-    """Parse a file's entries by entity, in their order. Raises ListedTwice."""
+class BadEntry(ValueError):  # noqa: N818 - describes the input
+    """`index` is that of the entry, `problem` what is wrong with it."""
+
+    def __init__(self, problem: Invalid, index: int) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+        self.index = index
+
+
+def parse_entries(
+    listed: Sequence[Mapping[str, Any]], now_ms: int
+) -> Steps[dict[EntityPairs, QuotaFileEntry]]:
+    """Parse a file's entries by entity, in their order. Raises ListedTwice and BadEntry."""
     wanted: dict[EntityPairs, QuotaFileEntry] = {}
     for index, entry in enumerate(listed):
         entity = pairs_of(entry["entity"])
         if entity in wanted:
             raise ListedTwice(entity_text(entity), index)
         limits = {key: float(value) for key, value in entry["limits"].items()}
-        wanted[entity] = QuotaFileEntry(limits, entry.get("shadow", False))
+        try:
+            check_wanted(entry, f"/quotas/{index}")
+            temporary = _temporary(entry.get("temporary"), f"/quotas/{index}/temporary", now_ms)
+        except Invalid as problem:
+            raise BadEntry(problem, index) from problem
+        wanted[entity] = QuotaFileEntry(limits, entry.get("shadow", False), temporary)
         yield
     return wanted
+
+
+def _temporary(given: Mapping[str, Any] | None, where: str, now_ms: int) -> dict[str, TemporaryLimit] | None:
+    """Return the temporary limits of an entry, without those that have ended. Raises Invalid."""
+    if given is None:
+        return None
+    found = {}
+    for key, each in given.items():
+        limit = temporary_of(each, f"{where}/{key}")
+        if limit.until_ms is None or limit.until_ms > now_ms:
+            found[key] = limit
+    return found
 
 
 async def differences(
@@ -136,6 +183,7 @@ def _differences(
 ) -> Steps[Differences]:
     limits: list[Difference] = []
     shadows: dict[EntityPairs, bool] = {}
+    temporary: list[TemporaryDifference] = []
     for entity in entities:
         old, new = _there(rows.get(entity)), wanted.get(entity, NOTHING)
         limits += [
@@ -145,14 +193,21 @@ def _differences(
         ]
         if entity in wanted and old.shadow is not new.shadow:
             shadows[entity] = new.shadow
+        if new.temporary is not None:
+            before = old.temporary or {}
+            temporary += [
+                TemporaryDifference(entity, key, before.get(key), new.temporary.get(key))
+                for key in sorted({*before, *new.temporary})
+                if before.get(key) != new.temporary.get(key)
+            ]
         yield
-    return Differences(limits, shadows)
+    return Differences(limits, shadows, temporary)
 
 
 def _there(row: QuotaRow | None) -> QuotaFileEntry:
-    return (
-        NOTHING if row is None else QuotaFileEntry({each.key: each.value for each in row.limits}, row.shadow)
-    )
+    if row is None:
+        return NOTHING
+    return QuotaFileEntry(row.permanent, row.shadow, {each.key: each.limit for each in row.temporary})
 
 
 async def alterations(
@@ -162,6 +217,10 @@ async def alterations(
     overwritten.
     """
     ops: dict[EntityPairs, list[QuotaOp]] = {entity: [] for entity in changes.shadows}
+    temporary: dict[EntityPairs, list[TemporaryOp]] = {}
+    for each in changes.temporary:
+        ops.setdefault(each.entity, [])
+        temporary.setdefault(each.entity, []).append(TemporaryOp(each.key, each.new))
     async with aclosing(sliced(changes.limits)) as slices:
         async for some in slices:
             for change in some:
@@ -169,7 +228,11 @@ async def alterations(
     return tuple(
         await collect(
             QuotaAlteration(
-                entity, tuple(ops.pop(entity)), _version(rows.get(entity)), changes.shadows.get(entity)
+                entity,
+                tuple(ops.pop(entity)),
+                _version(rows.get(entity)),
+                changes.shadows.get(entity),
+                tuple(temporary.get(entity, ())),
             )
             for entity in await sort_in_slices(ops, order_of)
         )
@@ -185,7 +248,7 @@ def _typed(entry: Any, where: str) -> Any:
     try:
         return read_limits(entry)
     except QuantityError as error:
-        raise Invalid(f"{where}/limits/{error.key}", str(error)) from error
+        raise Invalid(f"{where}/{error.place}", str(error)) from error
 
 
 MAX_ENTITIES: Final = 10_000
@@ -195,7 +258,16 @@ FILE: Final = Record({"quotas": ENTRIES}, title="QuotaFile")
 _CHANGES: Final = Listing(schema_of(Difference), max_items=10 * MAX_ENTITIES)
 _SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), max_items=MAX_ENTITIES)
 _REFUSED: Final = Listing(schema_of(RefusedQuota), max_items=MAX_ENTITIES)
-_IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
+_TEMPORARY: Final = Listing(
+    Record({"entity": ENTITY, "key": Text(), "old": Maybe(TEMPORARY), "new": Maybe(TEMPORARY)}),
+    max_items=10 * MAX_ENTITIES,
+)
+_IMPORTED: Final = {
+    "changes": _CHANGES,
+    "shadow_changes": _SHADOWS,
+    "temporary_changes": _TEMPORARY,
+    "refused": _REFUSED,
+}
 IMPORTED: Final = Record(
     {**_IMPORTED, "version": COUNT, "reach": Listing(REACH)}, optional=frozenset({"reach"})
 )
@@ -213,7 +285,10 @@ async def export_quotas(call: Call) -> Reply:
 async def import_quotas(call: Call) -> Reply:
     lines = call.lines["quotas"]
     try:
-        wanted = await run_in_slices(parse_entries(call.body["quotas"]))
+        wanted = await run_in_slices(parse_entries(call.body["quotas"], call.console.now_ms()))
+    except BadEntry as error:
+        line, where = lines[error.index], error.problem.where
+        raise Problem(400, f"Line {line}: {error.problem}.", where=where, line=line) from error
     except ListedTwice as error:
         line = lines[error.index]
         raise Problem(400, f"Line {line}: {error}.", where="/quotas", line=line) from error
@@ -227,8 +302,7 @@ async def import_quotas(call: Call) -> Reply:
         raise Problem.of(ErrorCode.INVALID_UPDATE_VERSION, detail, **await _answer(changes, []))
     tag = {"ETag": etag(version)}
     if not changes:
-        nothing = {"changes": [], "shadow_changes": [], "refused": [], "version": version}
-        return Reply(nothing, headers=tag)
+        return Reply(await _answer(changes, []) | {"version": version}, headers=tag)
     entries = await alterations(changes, rows)
     call.to_free.extend([changes.limits, list(entries)])
     validate_only = call.query["validate_only"]
@@ -251,6 +325,12 @@ def _each_change(changes: Differences) -> Iterator[Any]:
     yield from map(as_json, changes.limits)
     for entity, is_shadow in changes.shadows.items():
         yield json_of(entity), is_shadow
+    yield from map(_temporary_json, changes.temporary)
+
+
+def _temporary_json(change: TemporaryDifference) -> dict[str, Any]:
+    old, new = (None if limit is None else in_file(limit) for limit in (change.old, change.new))
+    return {"entity": json_of(change.entity), "key": change.key, "old": old, "new": new}
 
 
 def _entity(row: QuotaRow) -> EntityPairs:
@@ -274,6 +354,7 @@ async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[s
         "shadow_changes": await collect(
             {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
         ),
+        "temporary_changes": await collect(map(_temporary_json, changes.temporary)),
         "refused": refused,
     }
 

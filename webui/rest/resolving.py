@@ -97,7 +97,7 @@ async def resolve(call: Call) -> Reply:
 async def resolve_if(call: Call) -> Reply:
     body = call.body
     check_edits(body["if"], "/if")
-    edits = [alteration_of(entry) for entry in body["if"]]
+    edits = [alteration_of(entry, f"/if/{index}") for index, entry in enumerate(body["if"])]
     return await _answer(call, body.get("user", ""), body.get("client_id", ""), body.get("ip", ""), edits)
 
 

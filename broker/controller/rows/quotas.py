@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from broker.common.temporary_limits import TemporaryLimit
 from broker.controller.commands import EntityPairs
 from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, RuleEntity
 from broker.quotas.kinds import QuotaKind
@@ -87,9 +88,24 @@ class QuotaLimit(msgspec.Struct, frozen=True):
         return None if self.observed is None else self.observed / self.value
 
 
+class TemporaryQuota(msgspec.Struct, frozen=True):
+    """A temporary limit over the `permanent` one of its key, if any. It begins or ends next at
+    `changes_at_ms`, in `seconds_left`, rounded up; None on a machine that does not know its zone.
+    """
+
+    key: str
+    limit: TemporaryLimit
+    permanent: float | None
+    is_active: bool
+    changes_at_ms: int | None
+    seconds_left: int | None
+    changed_at_ms: int
+    changed_by: str
+
+
 class QuotaRow(msgspec.Struct, frozen=True):
-    """All limits of one entity. `version` is the ETag: it grows with every change and is never reused.
-    `shadow`: the limits are measured, not enforced.
+    """All limits of one entity that are in force, and its temporary limits, in force or not yet. `version` is
+    the ETag: it grows with every change and is never reused. `shadow`: the limits are measured, not enforced.
     """
 
     entity: EntityPairs
@@ -98,9 +114,17 @@ class QuotaRow(msgspec.Struct, frozen=True):
     changed_at_ms: int
     changed_by: str
     shadow: bool = False
+    temporary: tuple[TemporaryQuota, ...] = ()
 
     def value(self, key: str) -> float | None:
         return next((limit.value for limit in self.limits if limit.key == key), None)
+
+    @property
+    def permanent(self) -> dict[str, float]:
+        """Return the permanent limits by key."""
+        values: dict[str, float | None] = {limit.key: limit.value for limit in self.limits}
+        values.update({each.key: each.permanent for each in self.temporary})
+        return {key: value for key, value in values.items() if value is not None}
 
 
 class ProbeRow(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ import msgspec
 
 from broker.common.errors import ApiError, ConfigError
 from broker.common.slices import run_through
+from broker.common.temporary_limits import read_temporary
 from broker.config.table import read_value, setting_of
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import KNOWN_KINDS, NOTES, SHADOW, Change, ChangeKind, read_pairs
@@ -54,11 +55,12 @@ however they are escaped.
 """
 
 MAX_SECRET: Final = 16_384
-"""The length of the JSON of a token, password, SCRAM credential or alert rule."""
+"""The length of the JSON of a token, password, SCRAM credential, alert rule or temporary limit."""
 
 SHARED: Final = frozenset(
     {
         ChangeKind.CLIENT_QUOTA,
+        ChangeKind.TEMPORARY_QUOTA,
         ChangeKind.BROKER_CONFIG,
         ChangeKind.CLIENT_METRICS,
         ChangeKind.USER_SCRAM,
@@ -206,6 +208,9 @@ def _check(change: Change) -> None:
             validate_entity(read_pairs(entity))
         else:
             validate_alteration(read_pairs(entity), [(key, float(new))])
+    if kind is ChangeKind.TEMPORARY_QUOTA:
+        limit = None if new is None else read_temporary(_bounded(new, MAX_SECRET))
+        validate_alteration(read_pairs(_bounded(entity)), [(key, None if limit is None else limit.value)])
     if new is None:
         return
     if kind is ChangeKind.BROKER_CONFIG and setting_of(key) is not None:

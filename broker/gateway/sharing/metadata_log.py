@@ -20,7 +20,7 @@ all of them before it follows.
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Final, TypeVar
 from uuid import uuid4
 
@@ -221,6 +221,9 @@ class MetadataLog:
                 with trio.move_on_after(CATCH_UP_S):
                     await self._catch_up()
             yield
+
+    def exclusive_here(self) -> AbstractAsyncContextManager[object]:
+        return self._local.exclusive()
 
     async def _catch_up(self) -> None:
         try:

@@ -76,7 +76,9 @@ class ServerMetadata:
         self.store = open_metadata(configuration, clock.wall_ms())
         self.writer = MetadataWriter(self.store, clock)
         with closing_on_failure(self.close), self.explaining_dynamic_settings():
-            self.control = Control(self.store.image, configuration, committer(self.store, self.writer))
+            self.control = Control(
+                self.store.image, configuration, committer(self.store, self.writer), clock.wall_ms
+            )
         warn_of_inert_settings(self.store.image)
         self.config = self.control.config
 

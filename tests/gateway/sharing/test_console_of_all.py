@@ -127,7 +127,7 @@ async def cluster(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery, committer: StoreCommitter
 ) -> dict[str, Gateway]:
     """The console is at a; alice has no connection there, ten at b and five at c."""
-    control = Control(committer.store.image, load(None, [], {}), committer)
+    control = Control(committer.store.image, load(None, [], {}), committer, lambda: 0)
     await store(control, (ALICE, PRODUCE, float(LIMIT)))
     topic = MemoryTopic()
     made = {name: Gateway(name, topic, control, committer) for name in "abc"}

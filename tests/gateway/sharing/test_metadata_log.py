@@ -11,8 +11,9 @@ import pytest
 import trio
 
 from broker.common.errors import ApiError, ConfigError, ErrorCode
+from broker.common.temporary_limits import TemporaryLimit
 from broker.config.load import load
-from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, Undo
+from broker.controller.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, TemporaryOp, Undo
 from broker.controller.control import Control
 from broker.gateway.sharing.commits import Commit, read_commit, write_commit
 from broker.gateway.sharing.metadata_log import APPEND_AGAIN_S, COMMIT_S, WARNING_MS, MetadataLog
@@ -22,6 +23,7 @@ from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
+from broker.server.parts.temporary_limits import switch_temporary_limits
 from tests.controller.world import StoreCommitter
 from tests.support.memory_log import MemoryLog, MemoryTopic
 
@@ -68,8 +70,9 @@ class Gateway:
         self.records = (
             Records() if keys is None else SignedRecords("__weir_metadata", f"{name}-{uuid4().hex}", keys)
         )
-        self.metadata = MetadataLog(name, self.log, self.local, last, TrioClock(), self.records)
-        self.control = Control(store.image, load(None, (), {}), self.metadata)
+        self.clock = TrioClock()
+        self.metadata = MetadataLog(name, self.log, self.local, last, self.clock, self.records)
+        self.control = Control(store.image, load(None, (), {}), self.metadata, self.clock.wall_ms)
         self.metadata.attach(self.control.adopt, self.control.check_adoptable)
         self.seen: list[tuple[float, str]] = []
         self.control.subscribe(
@@ -116,6 +119,36 @@ def start(topic, stores, nursery):
         return made
 
     return make
+
+
+async def test_a_temporary_limit_begins_and_ends_at_all_gateways_at_once(autojump_clock, start, nursery):
+    gateways = start("a", "b", "c")
+    switches: dict[str, list[tuple[int, float | None]]] = {each.name: [] for each in gateways}
+    for gateway in gateways:
+
+        def note(_old, _new, delta, gateway=gateway) -> None:
+            switches[gateway.name] += [(gateway.clock.wall_ms(), each.value) for each in delta.quotas]
+
+        nursery.start_soon(switch_temporary_limits, gateway.control)
+        await gateway.set(ALICE, 1_000) if gateway is gateways[0] else None
+        await trio.sleep(0.1)
+        gateway.control.subscribe(note)
+    now = gateways[0].clock.wall_ms()
+    limit = TemporaryLimit(5_000.0, now + 3_210, now + 9_876)
+    command = AlterClientQuotas((QuotaAlteration(ALICE, (), temporary=(TemporaryOp(RATE, limit),)),))
+    (outcome,) = await gateways[1].control.apply(command, ANN)
+    assert outcome.ok
+    await trio.sleep(5)
+    assert [gateway.rate(ALICE) for gateway in gateways] == [5_000] * 3
+    rows = gateways[0].rows()
+    gateways[2].log.is_away = True
+    await trio.sleep(6)
+    assert [gateway.rate(ALICE) for gateway in gateways] == [1_000] * 3
+    assert switches == {name: [(now + 3_210, 5_000.0), (now + 9_876, 1_000.0)] for name in "abc"}
+    # No gateway writes anything when the limit begins or ends.
+    assert [gateway.rows() for gateway in gateways] == [rows] * 3
+    assert rows[-1].actor == "ann"
+    nursery.cancel_scope.cancel()
 
 
 async def test_a_change_at_one_gateway_is_in_force_at_all(autojump_clock, start):

@@ -178,10 +178,9 @@ class Removing:
     def __init__(self, directory: Path) -> None:
         self.store = MetadataStore.open(directory / "metadata.sqlite", 0)
         self.committer = StoreCommitter(self.store)
-        self.control = Control(
-            self.store.image, load(None, ["delegation.token.secret.key=k"], {}), self.committer
-        )
         self.clock = TrioClock()
+        configuration = load(None, ["delegation.token.secret.key=k"], {})
+        self.control = Control(self.store.image, configuration, self.committer, self.clock.wall_ms)
 
     async def token(self, lifetime_ms: int) -> str:
         command = CreateDelegationToken("User:ann", (), lifetime_ms, self.clock.wall_ms())

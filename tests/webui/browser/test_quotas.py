@@ -1,9 +1,11 @@
 """Editing quotas in the browser: add, change, remove, undo, and the preview."""
 
+import re
 from typing import Any
 
 import pytest
 
+from broker.common.temporary_limits import from_times
 from broker.controller.commands import EntityPairs
 from broker.controller.rows.quotas import ShadowUse
 from tests.webui.browser.conftest import Watched, refused_buttons
@@ -41,6 +43,19 @@ def test_a_rule_shows_its_limit_and_its_use(quotas: Any, expect: Any, broker: Fa
     for words in ("client id", "app", "1 MiB/s", "768 KiB/s", "75 %", "1 throttled", "by root"):
         expect(row).to_contain_text(words)
     expect(quotas.locator("#count")).to_have_text("1 rule")
+
+
+def test_the_rules_nearest_to_a_limit_come_first(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.set(ALICE, {PRODUCE: 1_000.0})
+    broker.observed = {APP: {PRODUCE: 1_000_000.0}, ALICE: {PRODUCE: 10.0}}
+    broker.version += 1
+    rows = quotas.locator("#table tbody tr")
+    expect(rows.first).to_contain_text("alice")
+    quotas.get_by_label("Order").select_option("Nearest limit first")
+    expect(rows.first).to_contain_text("app")
+    expect(quotas).to_have_url(re.compile("sort=used"))
+    quotas.locator("th").get_by_role("button", name="Rule").click()
+    expect(quotas.get_by_label("Order")).to_have_value("entity")
 
 
 def test_a_limit_has_a_line_of_its_use_against_it(quotas: Any, expect: Any, broker: FakeBroker) -> None:
@@ -282,13 +297,72 @@ def test_limits_are_only_measured_and_say_what_they_would_have_done(
     assert not broker.rows[APP].shadow and broker.rows[APP].value(PRODUCE) == 1_048_576
 
 
+def test_a_limit_is_raised_until_a_time_and_the_raise_is_undone(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Produce").fill("5 MB")
+    quotas.get_by_label("Until", exact=True).first.check()
+    expect(quotas.locator("form.editor")).to_contain_text("Enter until when the values apply.")
+    expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
+    quotas.locator("#times-until").fill("2027-01-15T12:00")
+    command = quotas.locator(".copyable pre")
+    expect(command).to_contain_text(
+        "weir quotas set --client-id app producer_byte_rate=5000000 --until 2027-01-15T"
+    )
+    quotas.get_by_role("button", name="Save limits").click()
+    expect(quotas.locator("form.editor")).to_have_count(0)
+    row = quotas.locator("#table tbody tr")
+    countdown = row.locator(".countdown")
+    expect(countdown).to_contain_text("Produce 5 MB/s")
+    expect(countdown).to_contain_text("ends in")
+    expect(countdown.locator(".left")).to_have_text(re.compile("[0-9]+:[0-9]{2}"))
+    title = str(countdown.get_attribute("title"))
+    assert title.startswith("Produce 5 MB/s until Jan 15")
+    assert "otherwise 1 MiB/s. Set by " in title
+    expect(row.locator("td[data-limit=yes]")).to_contain_text("5 MB/s")
+    assert broker.rows[APP].value(PRODUCE) == 1_048_576
+    quotas.get_by_role("button", name="Undo").click()
+    expect(countdown).to_have_count(0)
+    expect(row.locator("td[data-limit=yes]")).to_contain_text("1 MiB/s")
+    assert broker.temporaries == {}
+
+
+def test_a_limit_of_every_week_is_edited_and_ended(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    weekly = {"windows": ["Sat-Sun 09:00-17:00"], "zone": "Europe/Berlin"}
+    broker.temporaries = {APP: {PRODUCE: (from_times(2e6, weekly), "ann")}}
+    broker.version += 1
+    countdown = quotas.locator(".countdown")
+    expect(countdown).to_contain_text("Produce 2 MB/s")
+    expect(countdown).to_have_attribute("title", re.compile("Sat-Sun 09:00-17:00 Europe/Berlin; otherwise"))
+    expect(countdown).to_contain_text("begins in")
+    quotas.get_by_label("Edit client id app").click()
+    expect(quotas.get_by_label("Until", exact=True).first).to_be_checked()
+    expect(field(quotas, "Produce")).to_have_value("2 MB")
+    expect(quotas.locator("#times-windows")).to_have_value("Sat-Sun 09:00-17:00")
+    quotas.locator("#times-windows").fill("Fri 00:00-24:00; Sat 10:00-10:00")
+    expect(quotas.locator(".field-error")).to_contain_text("begins and ends at the same time")
+    quotas.locator("#times-windows").fill("Fri 00:00-24:00; Sat 10:00-12:00")
+    expect(quotas.locator(".copyable pre")).to_contain_text("--weekly 'Sat 10:00-12:00 Europe/Berlin'")
+    quotas.get_by_role("button", name="Save limits").click()
+    expect(countdown).to_contain_text("ends in")
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Produce").fill("")
+    expect(quotas.locator(".copyable pre")).to_have_text(
+        "weir quotas remove --client-id app --temporary producer_byte_rate"
+    )
+    quotas.get_by_role("button", name="Save limits").click()
+    expect(countdown).to_have_count(0)
+    assert broker.rows[APP].value(PRODUCE) == 1_048_576
+
+
 def test_a_rule_goes_into_shadow_by_itself_and_out_of_it(
     quotas: Any, expect: Any, broker: FakeBroker
 ) -> None:
     for shadow in (True, False):
         quotas.get_by_label("Edit client id app").click()
         expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
-        quotas.get_by_label("Shadow (not enforced)").set_checked(shadow)
+        quotas.get_by_label("Shadow (not enforced)" if shadow else "Enforced", exact=True).check()
         expect(quotas.locator(".reach")).to_contain_text("2 connected clients match this rule")
         quotas.get_by_role("button", name="Save limits").click()
         expect(quotas.locator(".editor")).to_have_count(0)

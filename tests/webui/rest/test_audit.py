@@ -159,7 +159,19 @@ def test_changes_that_no_tool_makes_have_no_command() -> None:
         undo_command(ClientEndpoint("b:1"), change(1, ANN, kind="admin-token", entity="root", key="token"))
         == ""
     )
-    assert undo_command(ClientEndpoint("b:1"), change(1, ANN, key="shadow", old="true", new=None)) == ""
+
+
+def test_weirs_own_tool_undoes_shadow_mode_and_temporary_limits() -> None:
+    endpoint, old = ClientEndpoint("b:1"), '{"value":5,"until":"2026-12-01T18:00:00Z"}'
+    mark = change(1, ANN, key="shadow", old="true", new=None)
+    assert undo_command(endpoint, mark) == "weir quotas set --client-id app --shadow"
+    removal = change(1, ANN, kind="temporary-quota", old=old, new=None)
+    expected = "weir quotas set --client-id app producer_byte_rate=5 --until 2026-12-01T18:00:00Z"
+    assert undo_command(endpoint, removal) == expected
+    setting = change(1, ANN, kind="temporary-quota", old=None, new=old)
+    assert (
+        undo_command(endpoint, setting) == "weir quotas remove --client-id app --temporary producer_byte_rate"
+    )
 
 
 async def test_the_oldest_come_first_where_that_is_asked_for(http: Browserless, broker: FakeBroker) -> None:

@@ -2,10 +2,12 @@
 
 import { h } from "./dom.js";
 import { entityChips } from "./entity.js";
+import { storedText } from "./quota_times.js";
 import { clock, day, digits, KEYS, rate } from "./units.js";
 
 export const KINDS = {
   "client-quota": "Quotas",
+  "temporary-quota": "Temporary quotas",
   "broker-config": "Broker settings",
   "topic-config": "Topic configs",
   topic: "Topics",
@@ -103,6 +105,7 @@ function tokenText(key, value) {
 export function valueText(kind, key, value) {
   if (value === null) return null;
   if (kind === "delegation-token") return tokenText(key, value);
+  if (kind === "temporary-quota") return storedText(key, value);
   if (kind !== "client-quota") return value === "" ? "empty" : value;
   if (key === "shadow") return "shadow (not enforced)";
   if (key in KEYS) return rate(key, Number(value));

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { ImportPanel } from "./import_panel.js";
 import { movedLines } from "./quota_preview.js";
+import { changeText } from "./quota_times.js";
 import { limitLabel, rate, rawRate } from "./units.js";
 
 const EXAMPLE = `quotas:
@@ -16,10 +17,11 @@ export function quotaImport(onclose) {
   return new ImportPanel({ path: "/api/v1/client-quotas:import", title: "Import quotas", nouns: ["rule", "rules"], example: EXAMPLE, rows, reach, onclose });
 }
 
-function rows({ changes, shadow_changes: shadows }) {
+function rows({ changes, shadow_changes: shadows, temporary_changes: temporary }) {
   return [
     ...changes.map(({ entity, key, old, new: after }) => ({ what: entityChips(entity), key: limitLabel(key), ...texts(key, old, after) })),
     ...shadows.map(({ entity, shadow }) => ({ what: entityChips(entity), key: "Mode", before: shadow ? "Enforced" : "Shadow (not enforced)", after: shadow ? "Shadow (not enforced)" : "Enforced" })),
+    ...temporary.map(({ entity, key, old, new: after }) => ({ what: entityChips(entity), key: `${limitLabel(key)}, temporary`, before: changeText(key, old), after: changeText(key, after) })),
   ];
 }
 

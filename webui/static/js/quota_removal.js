@@ -6,6 +6,7 @@ import { h, replace, setText } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { reachLines } from "./quota_preview.js";
 import { removed } from "./quota_saving.js";
+import { permanentOf } from "./quota_times.js";
 import { count, limitLabel, rate } from "./units.js";
 
 const PATH = "/api/v1/client-quotas";
@@ -55,10 +56,7 @@ export class QuotaRemoval {
   }
 
   body() {
-    const entries = this.rows.map(({ entity, limits, version }) => ({
-      entity, version, ops: Object.keys(limits).map((key) => ({ key, remove: true })),
-    }));
-    return { entries };
+    return { entries: this.rows.map((row) => ({ entity: row.entity, version: row.version, ops: removal(row) })) };
   }
 
   async preview() {
@@ -101,7 +99,7 @@ export class QuotaRemoval {
       setText(this.trouble, other.result.message);
       return;
     }
-    const again = this.rows.map((row, index) => ({ ...row, ...results[index].current, is: results[index].current.limits }));
+    const again = this.rows.map((row, index) => ({ ...row, temporary: {}, ...results[index].current, is: results[index].current.limits }));
     const rows = again.filter((row) => row.is);
     const go = () => {
       this.rows = rows;
@@ -114,6 +112,11 @@ export class QuotaRemoval {
     replace(this.trouble, h("div.conflict", h("p", left.length === 1 ? "This rule changed in the meantime." : "These rules changed in the meantime."), versions(left),
       rows.length ? h("div.buttons", h("button", { type: "button", onclick: go }, text)) : null));
   }
+}
+
+function removal(row) {
+  const temporary = Object.keys(row.temporary ?? {}).map((key) => ({ key, remove_temporary: true }));
+  return [...Object.keys(permanentOf(row)).map((key) => ({ key, remove: true })), ...temporary];
 }
 
 function versions(left) {

@@ -9,6 +9,7 @@ import { Listing } from "./listing.js";
 import { QuotaEditor } from "./quota_editor.js";
 import { quotaImport } from "./quota_import.js";
 import { QuotaRemoval } from "./quota_removal.js";
+import { countdown, countdownKey, permanentOf } from "./quota_times.js";
 import { Selection } from "./selection.js";
 import { toast } from "./shell.js";
 import { changedCell, once } from "./table.js";
@@ -52,6 +53,7 @@ class UseHistory {
 }
 
 const adding = document.getElementById("adding");
+const order = document.getElementById("order");
 const mayEdit = document.body.dataset.mayEdit === "yes";
 const opened = new OpenPanel({ listing: () => list, above: adding });
 const history = new UseHistory();
@@ -82,6 +84,7 @@ const list = new Listing({
     showUnlisted(unlisted);
   },
   drawn: ({ items, total }) => {
+    order.value = list.url.values.sort === "used" ? "used" : "entity";
     selection.show(items, total);
     editPointed(items);
     for (const [key, element] of list.table.rows) element.classList.toggle("pointed", key === pointed);
@@ -104,8 +107,9 @@ function showUnlisted(number) {
 
 function ruleCell(row, td) {
   td.row = row;
-  once(td, `${entityKey(row.entity)} ${row.shadow}`, () =>
-    h("span.chooser", selection.box(() => td.row), h("span", entityChips(row.entity), row.shadow && shadowBadge())));
+  const temporary = Object.entries(row.temporary ?? {});
+  once(td, `${entityKey(row.entity)} ${row.shadow} ${temporary.map(([key, limit]) => countdownKey(key, limit))}`, () =>
+    h("span.chooser", selection.box(() => td.row), h("span.rule-of", entityChips(row.entity), row.shadow && shadowBadge(), temporary.map(([key, limit]) => countdown(key, limit)))));
 }
 
 function shadowBadge() {
@@ -116,19 +120,20 @@ function limitCell(key, row, td) {
   const limit = row.limits[key];
   td.row = row;
   td.ondblclick ??= () => mayEdit && edit(td.row, key);
+  const temporary = row.temporary?.[key]?.active ?? false;
   const shown = limit ? `${limit.value} ${limit.observed} ${limit.upstream_node} ${limit.gateway} ${limit.throttled} ${JSON.stringify(limit.overridden_by)} ${limit.shadow_throttles?.times} ${limit.shadow_throttles?.throttle_ms}` : "";
   td.dataset.limit = limit ? "yes" : "no";
   const past = limit ? history.of(entityKey(row.entity), key) : [];
-  once(td, shown ? `${shown} ${past}` : "none", () => (limit ? limitFigure(key, limit, past) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
+  once(td, shown ? `${shown} ${temporary} ${past}` : "none", () => (limit ? limitFigure(key, limit, past, temporary) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
 }
 
-function limitFigure(key, limit, past) {
+function limitFigure(key, limit, past, isTemporary) {
   const { value, observed, used, throttled } = limit;
   const level = limit.shadow_throttles ? "measured" : limitLevel(used);
   const where = nodeText(limit.upstream_node) ?? (limit.gateway && `at gateway ${limit.gateway}`);
   const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}${where ? ` ${where}` : ""}`;
   return h("span.limit", { title },
-    h("span.apart", throttledDot(throttled), h("b", rate(key, value))),
+    h("span.apart", throttledDot(throttled), h(isTemporary ? "b.temporary" : "b", rate(key, value))),
     bar(used ?? 0, level),
     limit.overridden_by ? overridden(limit.overridden_by) : h("span.apart.use", useText(key, limit)),
     past.length > 1 ? pastLine(key, value, past) : h("span.spark"),
@@ -177,7 +182,7 @@ function actionsCell(row, td) {
     const text = entityText(row.entity);
     return h("span.actions",
       needs("editor", iconButton("edit", `Edit ${text}`, () => edit(td.row))),
-      needs("editor", iconButton("copy", `Duplicate ${text}`, () => add(td.row.limits))),
+      needs("editor", iconButton("copy", `Duplicate ${text}`, () => add(permanentOf(td.row)))),
       needs("editor", iconButton("remove", `Remove ${text}`, () => remove(td.row))));
   });
 }
@@ -275,6 +280,7 @@ function propose() {
 }
 
 if (list.url.values.rule) point();
+order.addEventListener("change", () => list.ask({ sort: order.value, order: order.value === "used" ? "desc" : "asc", offset: "0" }));
 needs("editor", document.getElementById("add")).addEventListener("click", () => add());
 needs("editor", document.getElementById("import"));
 importMenu(() => opened.open(null, quotaImport));
