@@ -205,8 +205,9 @@ class GroupOffsets:
                 changed.setdefault(key, effects)
         for place, committed in ended:
             where = place.group_id, place.topic, place.partition
-            if changed and (effects := changed.get(encode_offset_key(*where))) is not None:
-                _set_previous(effects, where, committed)
+            changed_by = changed.get(encode_offset_key(*where)) if changed else None
+            if changed_by is not None:
+                _set_previous(changed_by, where, committed)
                 continue
             group = self._groups.get_or_create(place.group_id)
             group.offsets.setdefault(place.topic, {})[place.partition] = committed
