@@ -82,8 +82,10 @@ class TopicViews:
     def missing_offsets(self) -> int:
         return 0
 
-    def topics_of_groups(self) -> Iterator[Iterable[str] | None]:
-        """Yield the topics that each group has read, and None after work that produced none."""
+    def topics_of_groups(self) -> Iterator[Iterable[str] | None] | None:
+        """Yield the topics that each group has read, and None after work that produced none. None: the groups
+        are not known yet.
+        """
         return iter(())
 
     def groups_of_topic(self, topic: str) -> Steps[list[TopicGroupRow]]:

@@ -107,11 +107,16 @@ def _kind_view(console: Console, renderer: Renderer, kind: Kind) -> View:
     """Create the view of a topic or a group. The page reads the name from its address."""
 
     async def view(name: str) -> ResponseReturnValue:
-        session = _session_of(console, renderer, request.scope["raw_path"].decode())
+        try:
+            named = unescaped(name)
+        except UnicodeDecodeError:
+            named = None
+        path = kind.listed if named is None else f"{kind.listed}/{quote(path_name(named), safe='')}"
+        session = _session_of(console, renderer, path)
         if isinstance(session, Response):
             return session
         page, status = kind.tab(request.args.get("tab", "")), 200
-        if await _is_missing(console.backend.views, kind, name):
+        if named is None or await _is_missing(console.backend.views, kind, named):
             page, status = MISSING, 404
         response = _page(console, renderer, session, page.key, page, kind)
         response.status_code = status
@@ -122,10 +127,6 @@ def _kind_view(console: Console, renderer: Renderer, kind: Kind) -> View:
 
 async def _is_missing(views: Views, kind: Kind, name: str) -> bool:
     """Return whether the thing is known not to exist. A gateway asks its cluster before it says so."""
-    try:
-        name = unescaped(name)
-    except UnicodeDecodeError:
-        return True
     is_topic = kind.noun == "topic"
 
     def is_there() -> bool:

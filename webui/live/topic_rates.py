@@ -1,8 +1,8 @@
 """How fast topics are written and read, and how many groups read them.
 
-Used by the list of topics and by the live table, with the wall clock. Rates come of the counts of the
-topics' rows: each row is compared with the one of some seconds ago. So nothing is counted while no page and
-no program reads topics, and the first reading has no rates. Pure: time is an argument.
+Used by the list of topics and by the live table. Rates come of the counts of the topics' rows: each row is
+compared with the one of some seconds ago. So nothing is counted while no page and no program reads topics,
+and the first reading has no rates. Pure: the time at which the rows were read is an argument.
 """
 
 from collections import Counter
@@ -89,9 +89,12 @@ class TopicRates:
 
     def _count(self, now_ms: int) -> Iterator[None]:
         """Count the groups of each topic."""
+        every = self._views.topics_of_groups()
+        if every is None:
+            return
         self._counted_ms = now_ms
         counted: Counter[str] = Counter()
-        for topics in self._views.topics_of_groups():
+        for topics in every:
             counted.update(topics or ())
             yield None
         self._groups = counted

@@ -41,7 +41,7 @@ from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.scram_users import CREDENTIALS
 from webui.rest.topics import TOPICS
 from webui.rest.transactions import TRANSACTIONS
-from webui.rest.upstream import SHARES, read_state, upstream_report
+from webui.rest.upstream import SHARES, read_ms, read_state, upstream_report
 from webui.rest.usage import UNLIMITED, USAGE, missing_clients
 from webui.schema import Invalid, Number, Text
 from webui.tables.answers import as_json
@@ -192,7 +192,7 @@ def live_tables(
         return {"enabled": views.delegation_tokens.enabled}
 
     def topics() -> Iterator[TopicRow | None]:
-        return rates.rows(now_ms())
+        return rates.rows(read_ms(views, Part.TOPICS, now_ms()))
 
     def groups() -> Iterator[GroupRow | None]:
         return lags.with_trends(views.topics.each_group())

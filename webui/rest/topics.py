@@ -33,7 +33,7 @@ from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_o
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, fresh_after, now, read_schema
+from webui.rest.upstream import fresh, fresh_after, now, read_ms, read_schema
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -91,7 +91,7 @@ TOPIC_GROUP_PAGE: Final = read_schema(page_schema(schema_of(TopicGroupRow, "Topi
 
 async def topics(call: Call) -> Reply:
     read = await fresh(call, Part.TOPICS)
-    rows = call.console.live.topic_rates.rows(call.console.now_ms())
+    rows = call.console.live.topic_rates.rows(read_ms(call.views, Part.TOPICS, call.console.now_ms()))
     return Reply(await table_page(call, TOPICS, rows) | read)
 
 
@@ -101,7 +101,8 @@ async def topic(call: Call) -> Reply:
     row = call.views.topics.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
-    row = call.console.live.topic_rates.with_rates(row, call.console.now_ms())
+    at_ms = read_ms(call.views, Part.TOPICS, call.console.now_ms())
+    row = call.console.live.topic_rates.with_rates(row, at_ms)
     partitions = await collect(map(as_json, call.views.topics.partitions(wanted)))
     return versioned(as_json(row) | {"partition_list": partitions} | read, row.version)
 

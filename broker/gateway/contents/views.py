@@ -50,7 +50,10 @@ class ClusterTopics(TopicViews):
         found = self._topics().get(topic)
         return iter(()) if found is None else found.partitions()
 
-    def topics_of_groups(self) -> Iterator[Iterable[str] | None]:
+    def topics_of_groups(self) -> Iterator[Iterable[str] | None] | None:
+        self._readings.want(Part.GROUPS)
+        if self._readings.value(Part.GROUPS) is None:
+            return None
         return (row.by_topic or () for row in self.each_group())
 
     def groups_of_topic(self, topic: str) -> Steps[list[TopicGroupRow]]:

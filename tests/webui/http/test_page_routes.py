@@ -368,7 +368,7 @@ async def test_a_topic_and_a_group_have_a_page(
 async def test_a_link_to_a_topic_signs_in_there(http: Browserless, broker: FakeBroker, clock: Clock) -> None:
     code = broker.links.make(clock.ms)
     answer = await http.get(f"/groups/a%2Fb?code={code}", token=None, **NAVIGATION)
-    assert answer.status_code == 303 and answer.headers["Location"] == "/groups/a%2Fb"
+    assert answer.status_code == 303 and answer.headers["Location"] == "/groups/a~2fb"
 
 
 @pytest.mark.parametrize(

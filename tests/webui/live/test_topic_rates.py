@@ -19,14 +19,14 @@ class Counted(TopicViews):
     def __init__(self) -> None:
         super().__init__(Image)
         self.counts: TopicCounts | None = TopicCounts(0, 0, 0)
-        self.groups: list[Iterable[str] | None] = []
+        self.groups: list[Iterable[str] | None] | None = []
 
     def each_topic(self) -> Iterator[TopicRow | None]:
         yield None
         yield topic("orders", counts=self.counts)
 
-    def topics_of_groups(self) -> Iterator[Iterable[str] | None]:
-        return iter(self.groups)
+    def topics_of_groups(self) -> Iterator[Iterable[str] | None] | None:
+        return None if self.groups is None else iter(self.groups)
 
 
 @pytest.fixture
@@ -99,6 +99,20 @@ def test_groups_are_counted_every_ten_seconds(
     assert row_at(rates, 0).groups == 2
     views.groups = [{"orders"}]
     assert row_at(rates, passed).groups == count
+
+
+def test_groups_that_were_not_read_yet_are_not_counted_as_none(rates: TopicRates, views: Counted) -> None:
+    views.groups = None
+    assert row_at(rates, 0).groups is None
+    views.groups = []
+    assert row_at(rates, 1).groups == 0
+
+
+def test_a_row_of_the_same_reading_keeps_its_rate(rates: TopicRates, views: Counted) -> None:
+    row_at(rates, 0)
+    views.counts = TopicCounts(100)
+    assert row_at(rates, 20_000).records_in_per_s == 5.0
+    assert row_at(rates, 20_000).records_in_per_s == 5.0
 
 
 def test_topics_that_are_gone_are_forgotten(rates: TopicRates, views: Counted) -> None:

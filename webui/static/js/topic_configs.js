@@ -58,6 +58,7 @@ function inherited({ synonyms, default: builtIn }) {
 
 function inheritedValue(each) {
   const text = inherited(each);
+  if (text === "" && each.source === "topic" && each.synonyms.length < 2) return h("span.quiet", { title: "The cluster does not tell" }, "–");
   return / (hours|minutes)$/.test(text) ? h("span.name", text) : shownValue(text, each);
 }
 

@@ -144,7 +144,7 @@ function begin(before) {
 
 function refused(problem, before = []) {
   setText(outcome, "");
-  const isCondition = problem.document?.where === "/where";
+  const isCondition = problem.document?.where?.endsWith("where") ?? false;
   question.fail(isCondition ? `The condition ${problem.message}.` : problem.message, isCondition ? question.where : null);
   if (before.length) showMore();
   else replace(box, empty("records", "Not read", problem.message));
