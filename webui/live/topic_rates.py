@@ -95,6 +95,6 @@ class TopicRates:
         self._counted_ms = now_ms
         counted: Counter[str] = Counter()
         for topics in every:
-            counted.update(topics or ())
+            counted.update(iter(topics or ()))  # a mapping would be taken for numbers
             yield None
         self._groups = counted

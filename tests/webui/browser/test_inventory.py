@@ -114,3 +114,28 @@ def test_a_members_address_is_shown_without_kafkas_slash(
     broker.group_rows = [replace(readers, members=(replace(readers.members[0], address="/10.0.0.8"),))]
     opened = busy.go("/groups/readers")
     expect(opened.get_by_role("region", name="Members").locator("td").nth(1)).to_have_text("10.0.0.8")
+
+
+def test_two_thousand_topics_are_searched_paged_and_selected(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.topic_rows = [topic(f"{'t' * 230}-{number:05}") for number in range(2_000)]
+    page.sign_in()
+    opened = page.go("/topics")
+    expect(opened.locator("#count")).to_have_text("2\u202f000 topics")
+    rows = opened.locator("#table tbody tr")
+    expect(rows).to_have_count(50)
+    assert len({row.bounding_box()["height"] for row in rows.all()}) == 1
+    opened.get_by_role("button", name="Next").click()
+    expect(rows.first).to_contain_text("-00050")
+    opened.locator("#filter").fill("-01999")
+    expect(rows).to_have_count(1)
+    expect(opened.locator("#count")).to_have_text("1 of 2\u202f000 topics")
+    opened.locator("#filter").fill("")
+    expect(rows).to_have_count(50)
+    opened.get_by_label("Select every topic on this page").check()
+    opened.get_by_role("button", name="Select all 2\u202f000").click()
+    expect(opened.locator("#selected output")).to_have_text("2\u202f000 topics selected")
+    opened.get_by_role("button", name="Delete…").click()
+    expect(opened.get_by_label("Type “delete 2000” to confirm")).to_be_focused()
+    expect(opened.locator("form.editor")).to_contain_text("and 1\u202f988 more")

@@ -95,7 +95,7 @@ def test_a_topic_without_counts_has_no_rate(rates: TopicRates, views: Counted) -
 def test_groups_are_counted_every_ten_seconds(
     rates: TopicRates, views: Counted, passed: int, count: int
 ) -> None:
-    views.groups = [{"orders", "clicks"}, None, {"orders"}, set()]
+    views.groups = [{"orders", "clicks"}, None, {"orders": 7}, set()]
     assert row_at(rates, 0).groups == 2
     views.groups = [{"orders"}]
     assert row_at(rates, passed).groups == count
