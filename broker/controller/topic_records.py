@@ -21,6 +21,8 @@ from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import is_internal
 from broker.partitions.partitions import HostedTopic, Partitions
+from broker.partitions.record_expression import MAX_LENGTH as MAX_CONDITION
+from broker.partitions.record_expression import Condition, ConditionError
 from broker.partitions.record_reader import (
     Cut,
     FoundRecord,
@@ -36,7 +38,10 @@ from broker.partitions.record_reader import (
 from broker.records.build import NewRecord, build_batch
 
 __all__ = [
+    "MAX_CONDITION",
     "BrowseRecords",
+    "Condition",
+    "ConditionError",
     "Cut",
     "FoundRecord",
     "FoundRecords",

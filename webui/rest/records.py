@@ -14,8 +14,11 @@ import trio
 from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Role
 from broker.controller.topic_records import (
+    MAX_CONDITION,
     MAX_PARTITIONS,
     BrowseRecords,
+    Condition,
+    ConditionError,
     FoundRecord,
     FoundRecords,
     PartitionPosition,
@@ -27,8 +30,6 @@ from broker.controller.topic_records import (
     Stop,
     UnreadableBatch,
 )
-from broker.partitions.record_expression import MAX_LENGTH as MAX_CONDITION
-from broker.partitions.record_expression import Condition, ConditionError
 from webui.decoding.decoder import Decoded
 from webui.decoding.schema import SCHEMA, DataSchema, read_schema
 from webui.problem import PROBLEM, Problem

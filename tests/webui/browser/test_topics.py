@@ -128,7 +128,7 @@ def test_settings_are_set_and_removed(topics: Any, expect: Any, world: LogWorld)
         expect(row).to_contain_text(words)
     heads = table.locator("tr.group")
     expect(heads).to_have_text(
-        ["Retention", "Compaction", "Records", "Durability", "Files", "Tiered storage"]
+        ["Retention", "Compaction", "Records", "Durability", "Files", "Tiered storage", "Other"]
     )
     for marks in ("`", "](", ".md", "9223372036854775807", "604800000"):
         expect(table).not_to_contain_text(marks)
