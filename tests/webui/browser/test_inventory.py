@@ -125,7 +125,8 @@ def test_two_thousand_topics_are_searched_paged_and_selected(
     expect(opened.locator("#count")).to_have_text("2\u202f000 topics")
     rows = opened.locator("#table tbody tr")
     expect(rows).to_have_count(50)
-    assert len({row.bounding_box()["height"] for row in rows.all()}) == 1
+    heights = [row.bounding_box()["height"] for row in rows.all()]
+    assert max(heights) - min(heights) < 1, "the last row has no line below"
     opened.get_by_role("button", name="Next").click()
     expect(rows.first).to_contain_text("-00050")
     opened.locator("#filter").fill("-01999")

@@ -39,7 +39,7 @@ function draw({ offsets, consumers, group_type: type }) {
     ];
   });
   refresh(body,
-    smallTable("Offsets", [["Topic", false], ["Partition", true], [type === "share" ? "Start" : "Committed", true], ["End", true], ["Lag (records)", true], ["Lost", true], ["Read by", false], ["", false]], rows),
+    smallTable("Offsets", [["Topic", false], ["Partition", true], [type === "share" ? "Start" : "Committed", true], ["End", true], ["Lag (records)", true], ["Lost", true], ["Read by", false], [h("span.hidden", "Actions"), false]], rows),
     offsets.length > SHOWN && h("p.quiet.small.foot", `The ${SHOWN} with the largest lag of ${group(offsets.length)} partitions.`));
 }
 

@@ -79,8 +79,8 @@ export class CreatePanel extends Editor {
     const { error: noCount } = readWhole(this.partitions.value);
     const { error: noReplicas } = readWhole(this.replicas.value);
     const { error } = this.configs();
-    if (this.name.value === "") return "Enter a name.";
-    return noCount || noReplicas || error ? this.wrong(noCount ?? noReplicas ?? error) : null;
+    if (noCount || noReplicas || error) return this.wrong(noCount ?? noReplicas ?? error);
+    return this.name.value === "" ? "Enter a name." : null;
   }
 
   body() {
