@@ -21,7 +21,7 @@ const STOPS = {
 const TAIL_MS = 1500;
 const TAIL_READ = 100;
 const TAIL_SHOWN = 500;
-const TIME = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 };
+const TIME = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 };
 
 const topic = topicThing();
 const url = new UrlState({ tab: "", partitions: "", start: "", at: "", limit: "50", key: "", contains: "", where: "", as: "auto" });
@@ -69,7 +69,7 @@ function opener(row) {
 function timeText({ timestamp_ms: ms, timestamp_type: type }) {
   const at = new Date(ms);
   if (ms < 0 || Number.isNaN(at.getTime())) return h("span.quiet", String(ms));
-  return h("time", { datetime: at.toISOString(), title: `${at.toISOString()} (${type})` }, at.toLocaleString(undefined, TIME));
+  return h("time", { datetime: at.toISOString(), title: `${at.toISOString()} (${type})` }, at.toLocaleString(undefined, at.getFullYear() === new Date().getFullYear() ? TIME : { ...TIME, year: "numeric" }));
 }
 
 function toggle(row) {
