@@ -30,11 +30,10 @@ UNDER_RULES_S: Final = 75.0
 SETTLED_MS: Final = 2_500
 DESK: Final = {"width": 1280, "height": 800}
 PHONE: Final = {"width": 390, "height": 844}
-QUERIES: Final = {
-    "explain": f"?user={ANONYMOUS}&client_id={scene.GREEDY}",
-    "records": f"?topic={scene.TOPIC}&limit=20",
-}
+QUERIES: Final = {"explain": f"?user={ANONYMOUS}&client_id={scene.GREEDY}"}
 """What a page is about, by its key."""
+
+RECORDS: Final = (f"/topics/{scene.TOPIC}?start=latest&limit=20", "records")
 
 AUTHORIZER: Final = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -74,6 +73,8 @@ def _take(place: Place, folder: Path, only: tuple[str, ...]) -> None:
                 for page in PAGES
                 if page.key not in LEFT_OUT and (not only or page.key in only)
             ]
+            if not only or "records" in only:
+                pages.append(RECORDS)
             if any(name == "insights" for _, name in pages):
                 pages += [(f"/insights?view={view}&days=30", f"insights-{view}") for view in OF_INSIGHTS]
             _take_in(place, folder, pages, color_scheme="dark")

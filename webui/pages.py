@@ -20,14 +20,15 @@ import webui
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`) and the style sheet.
-    `tab` is its name among the pages of its entry.
+    """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`) and, unless it has the
+    `style` of another, the style sheet. `tab` is its name among the pages of its entry.
     """
 
     key: str
     path: str
     title: str
     tab: str = ""
+    style: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -67,11 +68,7 @@ ENTRIES: Final = (
             Page("telemetry", "/client-metrics", "Client metrics", "Metrics"),
         ),
     ),
-    Entry(
-        "topics",
-        "Topics",
-        (Page("topics", "/topics", "Topics", "Topics"), Page("records", "/records", "Records", "Records")),
-    ),
+    Entry("topics", "Topics", (Page("topics", "/topics", "Topics"),)),
     Entry(
         "groups",
         "Groups",
@@ -106,6 +103,46 @@ ENTRIES: Final = (
 )
 
 PAGES: Final = tuple(page for entry in ENTRIES for page in entry.pages)
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """Things with a page of their own each, below the page that lists them: `/topics/NAME`, where the name is
+    as in the paths of REST (webui.path_names). `tabs` are its pages; their paths are relative to it.
+    """
+
+    noun: str
+    listed: str
+    tabs: tuple[Page, ...]
+
+    def tab(self, wanted: str) -> Page:
+        """Return the tab of the query's `tab`, the first one if there is none."""
+        return next((page for page in self.tabs if page.path == f"?tab={wanted}"), self.tabs[0])
+
+
+KINDS: Final = (
+    Kind(
+        "topic",
+        "/topics",
+        (
+            Page("topic_records", "?", "Topic", "Records"),
+            Page("topic_partitions", "?tab=partitions", "Topic", "Partitions", "topics"),
+            Page("topic_consumers", "?tab=consumers", "Topic", "Consumers", "topics"),
+            Page("topic_config", "?tab=config", "Topic", "Config", "topics"),
+        ),
+    ),
+    Kind(
+        "group",
+        "/groups",
+        (
+            Page("group_members", "?", "Group", "Members", "groups"),
+            Page("group_offsets", "?tab=offsets", "Group", "Offsets", "groups"),
+            Page("group_reset", "?tab=reset", "Group", "Reset", "groups"),
+        ),
+    ),
+)
+
+MISSING: Final = Page("missing", "", "Not found", style="topics")
+"""The page of a thing that does not exist."""
 
 
 UPSTREAMS: Final = ("delegation_tokens",)
@@ -207,7 +244,8 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        modules = {page.key: static.modules(page.key) for page in PAGES}
+        every = (*PAGES, *(page for kind in KINDS for page in kind.tabs), MISSING)
+        modules = {page.key: static.modules(page.key) for page in every}
         self._environment.globals.update(menu=menu, static=static.address, modules=modules)
         for name in self._environment.list_templates():
             if name.endswith(".html"):

@@ -21,6 +21,8 @@ from broker.metadata.actor import Role
 from broker.metadata.changes import Change, ChangeKind
 from broker.metadata.image import is_internal
 from broker.partitions.partitions import HostedTopic, Partitions
+from broker.partitions.record_expression import MAX_LENGTH as MAX_CONDITION
+from broker.partitions.record_expression import Condition, ConditionError
 from broker.partitions.record_reader import (
     Cut,
     FoundRecord,
@@ -36,7 +38,10 @@ from broker.partitions.record_reader import (
 from broker.records.build import NewRecord, build_batch
 
 __all__ = [
+    "MAX_CONDITION",
     "BrowseRecords",
+    "Condition",
+    "ConditionError",
     "Cut",
     "FoundRecord",
     "FoundRecords",
@@ -86,6 +91,8 @@ class BrowseRecords(msgspec.Struct, Command["FoundRecords"], frozen=True):
     `partitions`: empty for all. `positions` continues an earlier reading instead of `start`: (partition,
     offset) pairs. At most `limit` records are found. `is_whole` keeps keys and values up to MAX_WHOLE bytes,
     else console.browse.max.shown.bytes. `is_download`: the one record is wanted to the last byte.
+    `is_following`: the reader asks again for what comes later, so a continued reading that finds nothing
+    leaves no trace.
     """
 
     topic: str
@@ -96,6 +103,7 @@ class BrowseRecords(msgspec.Struct, Command["FoundRecords"], frozen=True):
     limit: int = 50
     is_whole: bool = False
     is_download: bool = False
+    is_following: bool = False
 
 
 class ProduceRecord(msgspec.Struct, Command["ProducedRecord"], frozen=True):
@@ -150,7 +158,7 @@ class TopicRecords:
         limits = read_limits(command, at)
         hosted = self._hosted(command.topic)
         found = await self._run(self._read(hosted, command, limits))
-        return Done(found, (reading_note(command, found),))
+        return Done(found, reading_notes(command, found))
 
     def _read(self, hosted: HostedTopic, command: BrowseRecords, limits: ReadLimits) -> Slices[FoundRecords]:
         positions = dict(command.positions)
@@ -267,8 +275,16 @@ def _start(start: Start, log: PartitionLog, end: int) -> Slices[int]:
     return end if found is None else found[0]
 
 
-def reading_note(command: BrowseRecords, found: FoundRecords) -> Change:
-    """Return the row of the audit trail that says what was read."""
+def reading_notes(command: BrowseRecords, found: FoundRecords) -> tuple[Change, ...]:
+    """Return the row of the audit trail that says what was read: none for a reading that waited for new
+    records in vain.
+    """
+    if command.is_following and command.positions and not found.records:
+        return ()
+    return (_reading_note(command, found),)
+
+
+def _reading_note(command: BrowseRecords, found: FoundRecords) -> Change:
     if command.positions:
         begun = "continued"
     elif command.start.kind is StartKind.TIMESTAMP:
@@ -285,10 +301,18 @@ def reading_note(command: BrowseRecords, found: FoundRecords) -> Change:
     noun = "partition" if len(indexes) == 1 else "partitions"
     filters = [
         text
-        for text, part in (("by key", command.wanted.key), ("by text", command.wanted.contains))
+        for text, part in (
+            ("by key", command.wanted.key),
+            ("by text", command.wanted.contains),
+            ("by a condition", command.wanted.condition),
+        )
         if part is not None
     ]
-    filtered = f", filtered {' and '.join(filters)}" if filters else ""
+    filtered = (
+        f", filtered {', '.join(filters[:-1])}{' and ' if filters[1:] else ''}{filters[-1]}"
+        if filters
+        else ""
+    )
     counted = f"{len(found.records)} record{'' if len(found.records) == 1 else 's'}"
     text = f"{counted} of {noun} {named}, {begun}{filtered}"
     return Change(ChangeKind.RECORDS, command.topic, "read", text)

@@ -7,7 +7,7 @@ connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime,
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -192,20 +192,23 @@ class GroupService:
             is_commit=is_commit,
         )
 
-    def lag(self, group_id: str) -> Steps[int]:
-        """Return the number of records after the group's positions.
+    def lag(self, group_id: str) -> Steps[tuple[int, int]]:
+        """Return the number of records after the group's positions, and how many of them are lost: the log
+        has deleted them before the group read them.
 
         Opens no log.
         """
-        behind = 0
+        behind = lost = 0
         offsets = yield from self.positions(group_id)
         for topic in list(offsets):
             for index, committed in list(offsets.get(topic, {}).items()):
                 end = self._partitions.end_offset(topic, index)
                 if end is not None:  # otherwise the log is unavailable, and its lag unknown
                     behind += max(end - committed.offset, 0)
+                    start = self._partitions.start_offset(topic, index) or 0
+                    lost += max(start - committed.offset, 0)
                 yield
-        return behind
+        return behind, lost
 
     def share_lag(self, topic: str, index: int, summary: ShareStateSummary) -> int:
         """Return the number of records of a share partition that a group has still to complete; -1 without a
@@ -229,6 +232,13 @@ class GroupService:
         if end is None or self._partitions.is_offline(topic, index):
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
         return end
+
+    def topics(self, group_id: str) -> Collection[str]:
+        """Return the topics in which a group has positions."""
+        states = self.coordinator.share.states(group_id)
+        if not states.initialized:
+            return self.coordinator.offsets.committed(group_id).keys()
+        return {topic for topic, _ in states.initialized.values()}
 
     def positions(self, group_id: str) -> Steps[Mapping[str, Mapping[int, CommittedOffset]]]:
         """Return where a group reads on, by topic and partition: its committed offsets, or the start offsets

@@ -139,7 +139,7 @@ class PartitionLog:
         self.gaps = list(loaded.gaps)
         if self.gaps:
             context.gapped[self] = None
-        self._bytes_before = self.size
+        self.bytes_before = self.size
         """Size at opening, less the bytes that retention has removed since."""
         self._staged: list[Staged] = []
         self._buffers: list[memoryview] = []
@@ -188,7 +188,12 @@ class PartitionLog:
     @property
     def bytes_in(self) -> int:
         """Bytes written since the log was opened."""
-        return self.size - self._bytes_before
+        return self.size - self.bytes_before
+
+    @property
+    def last_append_ms(self) -> int | None:
+        """When the last batch was staged, by the wall clock; None: not since the log was opened."""
+        return self._staged_ms or None
 
     @property
     def missing(self) -> int:
@@ -731,7 +736,7 @@ class PartitionLog:
         if not expired:
             return []
         del self.segments[:count]
-        self._bytes_before -= sum(segment.size for segment in expired)
+        self.bytes_before -= sum(segment.size for segment in expired)
         self._forget_positions()
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self._forget_passed_gaps()
@@ -770,7 +775,7 @@ class PartitionLog:
             self.go_offline(error)
             raise storage_error(error) from error
         self.segments[at : at + len(old)] = [cleaned]
-        self._bytes_before -= size - cleaned.size
+        self.bytes_before -= size - cleaned.size
         self.has_new_names = True
         self._forget_positions()
         self._note_stable()

@@ -238,6 +238,16 @@ class Partitions:
             return log.high_watermark
         return 0 if self.store.partition(name, index) is None else None
 
+    def start_offset(self, name: str, index: int) -> int | None:
+        """Return the log start offset of a partition, None if it is unknown. Opens no log."""
+        topic = self.by_name.get(name)
+        if topic is None or not 0 <= index < topic.count:
+            return None
+        log = topic.open_logs.get(index)
+        if log is not None:
+            return log.log_start_offset
+        return 0 if self.store.partition(name, index) is None else None
+
     def on_metadata_update(self, image: Image, names: Iterable[str]) -> list[PartitionLog]:
         """Apply the image to these topics and return the logs of deleted topics.
 

@@ -18,6 +18,7 @@ import msgspec
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import SLICE, Slices
+from broker.partitions.record_expression import MAX_JSON, Condition, Sought
 from broker.records.header import HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader, Buffer, header_at
 from broker.records.packing import unpacked
 from broker.records.walk import RecordSpans, Span, header_spans, record_spans
@@ -36,6 +37,12 @@ SEARCHED_AT_ONCE: Final = 524_288
 and longer parts of a record in steps.
 """
 
+PARSED_AT_ONCE: Final = 65_536
+"""Bytes of values that conditions look at in one step, in about a millisecond."""
+
+PARSED_LEAST: Final = 256
+"""Bytes as which a short value counts: its parsing has a least cost."""
+
 KEPT_AT_ONCE: Final = 262_144
 """Bytes of found records that are copied in one step."""
 
@@ -47,10 +54,13 @@ _ABORT: Final = b"\0\0"
 
 
 class RecordFilter(msgspec.Struct, frozen=True):
-    """Records with exactly this key, and with these bytes in key, value, or a header. None: any."""
+    """Records with exactly this key, with these bytes in key, value, or a header, and for which the condition
+    holds. None: any.
+    """
 
     key: bytes | None = None
     contains: bytes | None = None
+    condition: Condition | None = None
 
 
 class ReadLimits(msgspec.Struct, frozen=True):
@@ -192,6 +202,8 @@ class _Cursor:
         self._header: BatchHeader | None = None
         self._data: Buffer = b""
         self._records: Iterator[RecordSpans] = iter(())
+        self._parsed = 0
+        """Bytes that were parsed since a pause."""
         self._unfinished: dict[int, list[FoundRecord]] = {}
         """By producer id: the found records of its transaction, while its end has not been read."""
 
@@ -315,12 +327,24 @@ class _Cursor:
             span = record.key
             if span is None or span[1] - span[0] != len(key) or bytes(self._bytes(span)) != key:
                 return False
-        if self._needle is None:
-            return True
-        for span in (record.key, record.value, (record.headers, record.end)):
-            if span is not None and (yield from self._has_needle(*span)):
-                return True
-        return False
+        if self._needle is not None:
+            for span in (record.key, record.value, (record.headers, record.end)):
+                if span is not None and (yield from self._has_needle(*span)):
+                    break
+            else:
+                return False
+        return self._wanted.condition is None or (yield from self._holds(self._wanted.condition, record))
+
+    def _holds(self, condition: Condition, record: RecordSpans) -> Slices[bool]:
+        key, value = self._short(record.key), self._short(record.value)
+        self._parsed += PARSED_LEAST + len(value or b"")
+        if self._parsed > PARSED_AT_ONCE:
+            self._parsed = 0
+            yield None
+        return condition.holds(Sought(self.partition, record.offset, record.timestamp, key, value))
+
+    def _short(self, span: Span | None) -> bytes | None:
+        return None if span is None or span[1] - span[0] > MAX_JSON else bytes(self._bytes(span))
 
     def _has_needle(self, start: int, end: int) -> Slices[bool]:
         assert self._needle is not None and self._wanted.contains is not None

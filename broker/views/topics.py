@@ -2,11 +2,13 @@
 `console.Views`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from broker.common.errors import ProtocolViolation
-from broker.common.slices import Steps, freed, sorted_in_steps
+from broker.common.slices import SLICE, Steps, freed, run_through, sorted_in_steps
 from broker.config.sections.share_groups import DEAD_LETTER_TOPIC
 from broker.controller.rows.topics import (
     CommittedRow,
@@ -16,8 +18,9 @@ from broker.controller.rows.topics import (
     GroupRow,
     MemberRow,
     PartitionRow,
+    TopicCounts,
+    TopicGroupRow,
     TopicRow,
-    TopicSize,
     TransactionDetail,
     TransactionPartition,
     TransactionRow,
@@ -31,7 +34,7 @@ from broker.coordinator.transaction_service import TransactionService
 from broker.log.cleaner.manager import CleanerManager
 from broker.log.partition import PartitionLog
 from broker.metadata.image import Image, Topic
-from broker.partitions.partitions import Partitions
+from broker.partitions.partitions import HostedTopic, Partitions
 from broker.protocol.codec import decode_data_in_slices
 from broker.views.streams_groups import streams_group, streams_members
 
@@ -48,23 +51,27 @@ class TopicViews:
     def __init__(self, image: Callable[[], Image]) -> None:
         self._image = image
 
-    def each_topic(self) -> Iterator[TopicRow]:
-        """Yield the topics by name, built lazily."""
-        return (self._row(name, topic) for name, topic in sorted(self._image().topics.items()))
+    def each_topic(self) -> Iterator[TopicRow | None]:
+        """Yield the topics by name, built lazily, and None after work that produced no row."""
+        for name, topic in sorted(self._image().topics.items()):
+            yield (yield from self._row(name, topic))
+
+    def has_topic(self, name: str) -> bool:
+        return name in self._image().topics
 
     def topic(self, name: str) -> TopicRow | None:
         topic = self._image().topics.get(name)
-        return None if topic is None else self._row(name, topic)
+        return None if topic is None else run_through(self._row(name, topic))
 
-    def _row(self, name: str, topic: Topic) -> TopicRow:
-        size = self.topic_size(name)
+    def _row(self, name: str, topic: Topic) -> Steps[TopicRow]:
+        yield from ()
         return TopicRow(
             name,
             topic.topic_id,
             topic.partitions,
             topic.internal,
-            size.size_bytes,
-            size.records,
+            0,
+            0,
             tuple(sorted(topic.configs.items())),
             topic.version,
         )
@@ -75,8 +82,16 @@ class TopicViews:
     def missing_offsets(self) -> int:
         return 0
 
-    def topic_size(self, name: str) -> TopicSize:
-        return TopicSize(name, 0, 0)
+    def topics_of_groups(self) -> Iterator[Iterable[str] | None] | None:
+        """Yield the topics that each group has read, and None after work that produced none. None: the groups
+        are not known yet.
+        """
+        return iter(())
+
+    def groups_of_topic(self, topic: str) -> Steps[list[TopicGroupRow]]:
+        """Return the groups that have read a topic, in no order."""
+        yield from ()
+        return []
 
     def partitions(self, topic: str) -> Iterator[PartitionRow]:
         """Yield rows by index, built lazily; none for an unknown topic."""
@@ -88,6 +103,9 @@ class TopicViews:
     def each_group(self) -> Iterator[GroupRow | None]:
         """Yield the groups in no order, built lazily, and None after work that produced no row."""
         return iter(())
+
+    def has_group(self, group_id: str) -> bool:
+        return False
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         yield from ()
@@ -128,15 +146,16 @@ class LogViews(TopicViews):
     def missing_offsets(self) -> int:
         return sum(log.missing for log in self._partitions.store.gapped)
 
-    def topic_size(self, name: str) -> TopicSize:
-        topic = self._partitions.by_name.get(name)
-        if topic is None:
-            return TopicSize(name, 0, 0)
-        size = records = 0
-        for log in topic.open_logs.values():
-            size += log.size
-            records += log.high_watermark - log.log_start_offset
-        return TopicSize(name, size, records)
+    def _row(self, name: str, topic: Topic) -> Steps[TopicRow]:
+        hosted = self._partitions.by_name.get(name)
+        row = yield from super()._row(name, topic)
+        return row if hosted is None else (yield from _with_contents(row, hosted))
+
+    def topics_of_groups(self) -> Iterator[Iterable[str] | None]:
+        return topics_of_groups(self._groups)
+
+    def groups_of_topic(self, topic: str) -> Steps[list[TopicGroupRow]]:
+        return groups_of_topic(self._groups, self._partitions, topic)
 
     def partitions(self, topic: str) -> Iterator[PartitionRow]:
         return partition_rows(self._partitions, topic, self._cleaner)
@@ -146,6 +165,9 @@ class LogViews(TopicViews):
 
     def each_group(self) -> Iterator[GroupRow | None]:
         return group_rows(self._groups)
+
+    def has_group(self, group_id: str) -> bool:
+        return group_id in self._groups.coordinator
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         configs = self._image().group_configs.get(group_id, {})
@@ -160,6 +182,31 @@ class LogViews(TopicViews):
 
     def transaction(self, transactional_id: str) -> Steps[TransactionDetail | None]:
         return transaction_detail(self._transactions, self._partitions, transactional_id)
+
+
+def _with_contents(row: TopicRow, topic: HostedTopic) -> Steps[TopicRow]:
+    settings = topic.settings
+    size = records = records_in = bytes_in = bytes_out = last_write_ms = 0
+    for number, log in enumerate(list(topic.open_logs.values()), 1):
+        if number % SLICE == 0:
+            yield
+        log_size = log.size
+        size += log_size
+        records += log.high_watermark - log.log_start_offset
+        records_in += log.messages_in
+        bytes_in += log_size - log.bytes_before
+        bytes_out += log.metrics.bytes_out
+        last_write_ms = max(last_write_ms, log.last_append_ms or 0)
+    return replace(
+        row,
+        size_bytes=size,
+        records=records,
+        cleanup=",".join(settings.cleanup_policy),
+        retention_ms=max(settings.retention_ms, -1),
+        retention_bytes=max(settings.retention_bytes, -1),
+        last_write_ms=last_write_ms or None,
+        counts=TopicCounts(records_in, bytes_in, bytes_out),
+    )
 
 
 def partition_rows(
@@ -201,11 +248,43 @@ def group_rows(groups: GroupService) -> Iterator[GroupRow | None]:
     """Yield the groups that exist at the call, and None after work that produced no row."""
     for some in groups.coordinator.listed_in_pieces():
         for group in some:
-            lag = yield from groups.lag(group.group_id)
+            lag, lost = yield from groups.lag(group.group_id)
             yield GroupRow(
-                group.group_id, group.state, group.protocol_type, group.members, lag, group.group_type
+                group.group_id,
+                group.state,
+                group.protocol_type,
+                group.members,
+                lag,
+                group.group_type,
+                lost=lost,
             )
         yield None
+
+
+def topics_of_groups(groups: GroupService) -> Iterator[Iterable[str] | None]:
+    """Yield the topics with a position of each group, and None after work that produced none."""
+    for some in groups.coordinator.listed_in_pieces():
+        for group in some:
+            yield groups.topics(group.group_id)
+        yield None
+
+
+def groups_of_topic(groups: GroupService, partitions: Partitions, topic: str) -> Steps[list[TopicGroupRow]]:
+    """Return the groups with a position in a topic."""
+    found: list[TopicGroupRow] = []
+    for some in groups.coordinator.listed_in_pieces():
+        for group in some:
+            if topic not in groups.topics(group.group_id):
+                continue
+            positions = yield from groups.positions(group.group_id)
+            lag = 0
+            for index, committed in list(positions.get(topic, {}).items()):
+                end = partitions.end_offset(topic, index)
+                lag += 0 if end is None else max(end - committed.offset, 0)
+                yield
+            found.append(TopicGroupRow(group.group_id, group.state, group.group_type, group.members, lag))
+        yield
+    return found
 
 
 def group_detail(
@@ -254,8 +333,8 @@ def group_detail(
             )
             yield
     offsets = yield from _offsets((yield from groups.positions(group_id)), partitions)
-    lag = sum(each.lag or 0 for each in offsets)
-    row = GroupRow(group_id, found.state, protocol_type, len(members), lag, found.group_type)
+    lag, lost = sum(each.lag or 0 for each in offsets), sum(each.lost or 0 for each in offsets)
+    row = GroupRow(group_id, found.state, protocol_type, len(members), lag, found.group_type, lost=lost)
     return GroupDetail(row, assignor, tuple(members), tuple(offsets), streams, dead_letters)
 
 
@@ -267,7 +346,9 @@ def _offsets(
         for index, offset in sorted(committed.get(topic, {}).items()):
             end = partitions.end_offset(topic, index)
             lag = None if end is None else max(end - offset.offset, 0)
-            rows.append(CommittedRow(topic, index, offset.offset, end, lag))
+            start = partitions.start_offset(topic, index)
+            lost = None if start is None else max(start - offset.offset, 0)
+            rows.append(CommittedRow(topic, index, offset.offset, end, lag, lost))
             yield
     return rows
 

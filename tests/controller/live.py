@@ -27,7 +27,7 @@ from broker.controller.rows.quotas import (
     RetryStormUse,
     ShadowUse,
 )
-from broker.controller.rows.topics import GroupRow, TopicSize
+from broker.controller.rows.topics import GroupRow
 from broker.quotas.client_quotas import RuleUse
 from broker.quotas.entity import Entity
 from broker.quotas.remote_use import Clients
@@ -56,7 +56,6 @@ class Live:
         self.limiting: dict[tuple[str, str], tuple[str, ...]] = {}
         self.resolve_calls = 0
         self.throttled_rows: list[ThrottledRow] = []
-        self.sizes: list[TopicSize] = []
         self.all_groups: list[GroupRow] = []
         self.seen: list[AddressUse] = []
         self.controller_seen: list[AddressUse] = []
@@ -132,14 +131,11 @@ class Live:
 
 
 class LiveTopics(TopicViews):
-    """The sizes and groups of `live`."""
+    """The groups of `live`."""
 
     def __init__(self, control: Control, live: Live) -> None:
         super().__init__(lambda: control.image)
         self._live = live
-
-    def topic_size(self, name: str) -> TopicSize:
-        return next((size for size in self._live.sizes if size.name == name), TopicSize(name, 0, 0))
 
     def each_group(self) -> Iterator[GroupRow | None]:
         return iter(self._live.all_groups)

@@ -241,13 +241,23 @@ async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(
 async def test_lag_is_what_lies_behind_the_committed_offsets(ready: Harness) -> None:
     ready.append("orders", 1, 2, 3)
     ready.append("orders", 1, partition=1)
-    assert run_through(ready.groups.lag(GROUP)) == 0
+    assert run_through(ready.groups.lag(GROUP)) == (0, 0)
     await commit(ready, 1)
-    assert run_through(ready.groups.lag(GROUP)) == 2
+    assert run_through(ready.groups.lag(GROUP)) == (2, 0)
     await commit(ready, 0, partition=1)
-    assert run_through(ready.groups.lag(GROUP)) == 3
+    assert run_through(ready.groups.lag(GROUP)) == (3, 0)
     await commit(ready, 9)
-    assert run_through(ready.groups.lag(GROUP)) == 1
+    assert run_through(ready.groups.lag(GROUP)) == (1, 0)
+
+
+@pytest.mark.parametrize(("start", "lost"), [(1, 0), (2, 1), (3, 2)])
+async def test_what_the_log_deleted_before_it_was_read_is_lost(ready: Harness, start: int, lost: int) -> None:
+    ready.append("orders", 1, 2, 3)
+    await commit(ready, 1)
+    log = ready.partitions.log("orders", 0)
+    assert log is not None
+    log.delete_records_before(start)
+    assert run_through(ready.groups.lag(GROUP)) == (2, lost)
 
 
 @pytest.mark.parametrize(

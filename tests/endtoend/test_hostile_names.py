@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from tests.endtoend.operator import chromium
 from tests.support.broker_process import BrokerProcess, within
 from webui.pages import PAGES
+from webui.path_names import path_name
 
 pytestmark = [pytest.mark.endtoend, pytest.mark.browser]
 
@@ -43,6 +44,8 @@ SHOWN: Final = {
     "/throttled": NAMES[:1],
     "/connections": (*NAMES, LONG),
     "/groups": (*NAMES, LONG),
+    **{f"/groups/{quote(path_name(name), safe='')}?tab=offsets": (name, TOPIC) for name in (*NAMES, LONG)},
+    f"/topics/{TOPIC}?tab=consumers": (*NAMES, LONG, TOPIC),
     "/client-metrics": (*NAMES, LONG),
     "/audit": (*LIMITED, USER),
     "/explain?" + f"user={quote(USER)}&client_id={quote(NAMES[0])}": (USER, NAMES[0]),

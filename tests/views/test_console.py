@@ -29,7 +29,7 @@ from broker.controller.control import Control
 from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.connections import AddressUse, ThrottledRow
 from broker.controller.rows.quotas import MatchType, QuotaFilter, ShadowUse
-from broker.controller.rows.topics import GroupRow, TopicSize
+from broker.controller.rows.topics import GroupRow
 from broker.controller.rows.upstream import (
     DrainRow,
     DrainState,
@@ -348,20 +348,14 @@ async def test_quotas_are_listed_by_name_with_the_defaults_last(control: Control
 # The rest
 
 
-async def test_topics_come_with_their_sizes(control: Control, views: Views, live: Live) -> None:
+async def test_topics_come_with_their_partitions_and_settings(control: Control, views: Views) -> None:
     await control.apply(
         CreateTopics((NewTopic("b", 2, configs=(("retention.ms", "5"),)), NewTopic("__consumer_offsets"))),
         actor(),
     )
-    live.sizes = [TopicSize("b", 100, 7), TopicSize("gone", 1, 1)]
-    assert [
-        (row.name, row.partitions, row.internal, row.size_bytes, row.records)
-        for row in views.topics.each_topic()
-    ] == [
-        ("__consumer_offsets", 1, True, 0, 0),
-        ("b", 2, False, 100, 7),
-    ]
-    assert list(views.topics.each_topic())[1].configs == (("retention.ms", "5"),)
+    offsets, row = (row for row in views.topics.each_topic() if row is not None)
+    assert (offsets.name, offsets.partitions, offsets.internal) == ("__consumer_offsets", 1, True)
+    assert (row.name, row.partitions, row.internal, row.configs) == ("b", 2, False, (("retention.ms", "5"),))
 
 
 def test_groups_are_sorted_and_connections_are_as_they_are(views: Views, live: Live) -> None:

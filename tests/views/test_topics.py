@@ -42,9 +42,9 @@ async def test_a_group_is_reported_with_members_and_offsets(harness: Harness) ->
     await commit(harness, 0, member_id=member_id, generation=generation)
     detail = run_through(group_detail(harness.groups, harness.partitions, GROUP))
     assert detail is not None
-    assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0) and detail.assignor == "range"
+    assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0, lost=0) and detail.assignor == "range"
     assert [member.member_id for member in detail.members] == [member_id]
-    assert detail.offsets == (CommittedRow("orders", 0, 0, 0, 0),)
+    assert detail.offsets == (CommittedRow("orders", 0, 0, 0, 0, 0),)
     assert list(partition_rows(harness.partitions, "orders"))[1] == PartitionRow(1, 0, 0, 0, 0)
 
 
@@ -56,11 +56,11 @@ async def test_a_consumer_group_is_reported_with_members_and_offsets(harness: Ha
     await commit(harness, 0, member_id="m", generation=2)
     detail = run_through(group_detail(harness.groups, harness.partitions, GROUP))
     assert detail is not None
-    assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0, "consumer")
+    assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0, "consumer", lost=0)
     assert detail.assignor == "uniform"
     (member,) = detail.members
     assert (member.member_id, member.assigned) == ("m", (("orders", 0), ("orders", 1)))
-    assert detail.offsets == (CommittedRow("orders", 0, 0, 0, 0),)
+    assert detail.offsets == (CommittedRow("orders", 0, 0, 0, 0, 0),)
 
 
 async def test_unknown_topics_and_groups_have_no_rows(harness: Harness) -> None:

@@ -78,6 +78,7 @@ from broker.controller.rows.topics import (
     GroupDetail,
     GroupRow,
     PartitionRow,
+    TopicGroupRow,
     TopicRow,
     TransactionDetail,
     TransactionRow,
@@ -506,6 +507,25 @@ class FakeBroker(
 
     def each_topic(self) -> Iterator[TopicRow]:
         return iter(list(self.topic_rows))
+
+    def has_topic(self, name: str) -> bool:
+        return self.topic(name) is not None
+
+    def topics_of_groups(self) -> Iterator[Iterable[str]]:
+        return ({each.topic for each in detail.offsets} for detail in list(self.group_rows))
+
+    def groups_of_topic(self, topic: str) -> Steps[list[TopicGroupRow]]:
+        found = []
+        for detail in list(self.group_rows):
+            yield
+            lags = [each.lag or 0 for each in detail.offsets if each.topic == topic]
+            if lags:
+                row = detail.group
+                found.append(TopicGroupRow(row.group_id, row.state, row.group_type, row.members, sum(lags)))
+        return found
+
+    def has_group(self, group_id: str) -> bool:
+        return any(each.group.group_id == group_id for each in self.group_rows)
 
     def topic(self, name: str) -> TopicRow | None:
         return next((row for row in self.topic_rows if row.name == name), None)

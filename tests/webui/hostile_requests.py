@@ -427,6 +427,11 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("1,000 partitions", BROWSE, dumped({"partitions": list(range(1_000)), "limit": 500})),
         Asked("2,000 partitions", BROWSE, b"{}"),
         Asked(
+            "a condition that holds for nothing",
+            BROWSE,
+            dumped({"partitions": SOME, "where": " or ".join(['$.a[*].b == "absent"'] * 40)} | FIRST),
+        ),
+        Asked(
             "a search that finds nothing", BROWSE, dumped({"partitions": SOME, "contains": "absent"} | FIRST)
         ),
         Asked(
@@ -479,6 +484,10 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "getTopic": (
         Asked("2,000 partitions", f"/api/v1/topics/{WIDE}"),
         Asked("none", f"/api/v1/topics/{LONG}"),
+    ),
+    "listTopicGroups": (
+        *pages(f"{TOPICS}/{WIDE}/groups", "lag"),
+        Asked("none", f"{TOPICS}/{LONG}/groups"),
     ),
     "listTransactions": pages("/api/v1/transactions", "open", "holding"),
     "getTransaction": (Asked("none", f"/api/v1/transactions/{LONG}"),),
@@ -624,5 +633,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("the largest", "/static/x/css/base.css"),
         Asked("none", f"/static/x/{quote('../' * 500)}"),
     ),
+    "topic": (Asked("none", f"/topics/{LONG}"),),
+    "group": (Asked("none", f"/groups/{LONG}"),),
     "a page": (Asked("not logged in", "/quotas"), Asked("a wrong token", f"/?token={'x' * 1_000}")),
 }

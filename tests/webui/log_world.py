@@ -316,6 +316,11 @@ class LogWorld:
             )
         return producer_id, epoch
 
+    def drop(self, group: str) -> None:
+        """Delete a group without members."""
+        effects = self.groups.coordinator.delete([group], object(), self.now())
+        self.groups.write_now(effects, self.now())
+
     def committed(self, group: str, topic: str) -> dict[int, int]:
         found = self.groups.coordinator.offsets.committed(group).get(topic, {})
         return {index: offset.offset for index, offset in sorted(found.items())}

@@ -194,7 +194,8 @@ def acl_change(seq: int, by: Actor, acl: Acl) -> AuditEntry:
 
 def topic(name: str, partitions: int = 3, **changes: Any) -> TopicRow:
     row = TopicRow(name, bytes(16), partitions, False, 3_000_000, 6_000, (("retention.ms", "86400000"),))
-    return replace(row, **changes)
+    kept = {"cleanup": "delete", "retention_ms": 86_400_000, "retention_bytes": -1}
+    return replace(row, **kept | changes)
 
 
 def transaction(

@@ -23,7 +23,15 @@ from webui.rest.routes import ROUTES
 LONGEST_MS: Final = 6.0
 TRIES: Final = 8
 MORE_TRIES: Final = 40
-OTHERS: Final = {"login": "POST", "logout": "POST", "session": "GET", "static_file": "GET", "a page": "GET"}
+OTHERS: Final = {
+    "login": "POST",
+    "logout": "POST",
+    "session": "GET",
+    "static_file": "GET",
+    "a page": "GET",
+    "topic": "GET",
+    "group": "GET",
+}
 METHODS: Final = {route.operation: route.method for route in ROUTES} | OTHERS
 SHORT: Final = (
     "alterClientQuotas",

@@ -3,8 +3,21 @@
 import pytest
 
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles, menu
+from webui.pages import (
+    KINDS,
+    MISSING,
+    PAGES,
+    UPSTREAMS,
+    UPSTREAMS_OWN,
+    Kind,
+    Page,
+    Renderer,
+    StaticFiles,
+    menu,
+)
 
+EVERY: list[tuple[Page, Kind | None]] = [(page, None) for page in PAGES]
+EVERY += [(page, kind) for kind in KINDS for page in (*kind.tabs, MISSING)]
 HOSTILE = "\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 
 
@@ -18,12 +31,24 @@ def harmless(html: str) -> bool:
 
 
 @pytest.mark.parametrize("is_gateway", [False, True], ids=["broker", "gateway"])
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.key)
-def test_no_name_is_markup_on_a_page(renderer: Renderer, page: Page, is_gateway: bool) -> None:
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    EVERY,
+    ids=lambda each: "" if each is None else each.key if isinstance(each, Page) else each.noun,
+)
+def test_no_name_is_markup_on_a_page(
+    renderer: Renderer, page: Page, kind: Kind | None, is_gateway: bool
+) -> None:
     template = UPSTREAMS_OWN if is_gateway and page.key in UPSTREAMS else page.key
     values = {"csrf": HOSTILE, "who": HOSTILE, "role": HOSTILE, "quota_callback": HOSTILE}
     named = ClientEndpoint(HOSTILE, "SASL_SSL", ("PLAIN",))
-    flags = {"may_edit": True, "is_gateway": is_gateway}
+    flags = {
+        "may_edit": True,
+        "is_gateway": is_gateway,
+        "may_browse": False,
+        "browse_role": "admin",
+        "kind": kind,
+    }
     assert harmless(renderer.render(f"{template}.html", page=page, endpoint=named, **flags, **values))
 
 

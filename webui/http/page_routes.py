@@ -9,27 +9,35 @@ does not log in.
 
 from collections.abc import Awaitable, Callable
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from quart import Response, request
 from quart.typing import ResponseReturnValue
 from quart_trio import QuartTrio
 
+from broker.common.errors import ApiError
 from broker.controller.commands import Role
+from broker.views.console import Views
+from broker.views.readings import Part
 from webui.console import Console
 from webui.http.request import body_of, request_info_of
 from webui.pages import (
+    KINDS,
+    MISSING,
     PAGES,
     UPSTREAMS,
     UPSTREAMS_OWN,
+    Kind,
     Page,
     Renderer,
     StaticFiles,
     shared_files,
     shared_renderer,
 )
+from webui.path_names import path_name, unescaped
 from webui.problem import Problem
 from webui.rest import bodies as strict_json
+from webui.rest.records import browse_role
 from webui.rest.routing import JSON
 from webui.rest.tokens import LONGEST_NAME
 from webui.schema import Record, Text
@@ -37,6 +45,7 @@ from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, is_of_provider, role_of
 from webui.security.gate import RequestInfo, check_body
 from webui.security.origin import is_cross_site, sends_fetch_site
+from webui.security.sessions import Session
 from webui.tables.json_output import encode
 
 REFUSED_ADDRESS: Final = (
@@ -62,6 +71,10 @@ _BY_NAME = Record({"name": Text(min_length=1, max_length=LONGEST_NAME), "passwor
 def add_pages(app: QuartTrio, console: Console) -> None:
     for page in PAGES:
         _add(app, page.path, page.key, _page_view(console, shared_renderer(), page), "GET")
+    for kind in KINDS:
+        view = _kind_view(console, shared_renderer(), kind)
+        _add(app, f"{kind.listed}/<path:name>", kind.noun, view, "GET")
+    _add(app, "/records", "records", _old_records_view, "GET")
     _add(app, "/login", "login", _login_view(console), "POST")
     _add(app, "/logout", "logout", _logout_view(console), "POST")
     _add(app, "/session", "session", _session_view(console), "GET")
@@ -80,38 +93,106 @@ def _add(app: QuartTrio, path: str, name: str, view: View, method: str) -> None:
 
 def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
     async def view() -> ResponseReturnValue:
-        request_info = request_info_of(request)
-        redirect_origin = console.gate.own_host.redirect_origin(
-            request_info.scheme, request_info.headers.get("Host", "")
-        )
-        if redirect_origin is not None:
-            return _redirect_to(redirect_origin, page.path, request.query_string)
-        if "token" in request.args:
-            return _sign_in_page(console, renderer, REFUSED_ADDRESS, 403)
-        code = request.args.get("code")
-        if code is not None and request.method == "GET":
-            return _login_by_link(console, renderer, page, request_info, code)
-        session = console.gate.session(request_info)
-        if session is None:
-            return _sign_in_page(console, renderer, "")
-        views = console.backend.views
-        template = UPSTREAMS_OWN if views.is_gateway and page.key in UPSTREAMS else page.key
-        html = renderer.render(
-            f"{template}.html",
-            page=page,
-            is_gateway=views.is_gateway,
-            shares_limits=views.shares.others() is not None,
-            csrf=session.csrf,
-            who=session.token.name,
-            role=session.token.role.lower(),
-            may_edit=role_of(session.token) >= Role.EDITOR,
-            by_sign_on=is_of_provider(session.token),
-            quota_callback=views.quotas.callback,
-            endpoint=views.server_info().endpoint,
-        )
-        return Response(html, content_type="text/html; charset=utf-8")
+        session = _session_of(console, renderer, page.path)
+        if isinstance(session, Response):
+            return session
+        is_gateway = console.backend.views.is_gateway
+        template = UPSTREAMS_OWN if is_gateway and page.key in UPSTREAMS else page.key
+        return _page(console, renderer, session, template, page)
 
     return view
+
+
+def _kind_view(console: Console, renderer: Renderer, kind: Kind) -> View:
+    """Create the view of a topic or a group. The page reads the name from its address."""
+
+    async def view(name: str) -> ResponseReturnValue:
+        try:
+            named = unescaped(name)
+        except UnicodeDecodeError:
+            named = None
+        path = kind.listed if named is None else f"{kind.listed}/{quote(path_name(named), safe='')}"
+        session = _session_of(console, renderer, path)
+        if isinstance(session, Response):
+            return session
+        page, status = kind.tab(request.args.get("tab", "")), 200
+        if named is None or await _is_missing(console.backend.views, kind, named):
+            page, status = MISSING, 404
+        response = _page(console, renderer, session, page.key, page, kind)
+        response.status_code = status
+        return response
+
+    return view
+
+
+async def _is_missing(views: Views, kind: Kind, name: str) -> bool:
+    """Return whether the thing is known not to exist. A gateway asks its cluster before it says so."""
+    is_topic = kind.noun == "topic"
+
+    def is_there() -> bool:
+        return views.topics.has_topic(name) if is_topic else views.topics.has_group(name)
+
+    part = Part.TOPICS if is_topic else Part.GROUPS
+    if is_there():
+        return False
+    try:
+        await views.readings.fresh(part)
+    except ApiError:
+        return False  # the page says why nothing can be read
+    return not is_there() and views.readings.lists_all(part)
+
+
+async def _old_records_view() -> ResponseReturnValue:
+    """Redirect from the page that read any topic's records to the page of the topic."""
+    asked = request.args.to_dict()
+    topic = asked.pop("topic", "")
+    path = f"/topics/{quote(path_name(topic), safe='')}" if topic else "/topics"
+    more = f"?{urlencode({'start': 'latest'} | asked)}" if topic else ""
+    return Response(b"", status=303, headers={"Location": path + more})
+
+
+def _session_of(console: Console, renderer: Renderer, path: str) -> Session | Response:
+    """Return the session of a request for a page, or what is answered without one."""
+    request_info = request_info_of(request)
+    own_origin = console.gate.own_host.redirect_origin(
+        request_info.scheme, request_info.headers.get("Host", "")
+    )
+    if own_origin is not None:
+        return _redirect_to(own_origin, path, request.query_string)
+    if "token" in request.args:
+        return _sign_in_page(console, renderer, REFUSED_ADDRESS, 403)
+    code = request.args.get("code")
+    if code is not None and request.method == "GET":
+        return _login_by_link(console, renderer, path, request_info, code)
+    return console.gate.session(request_info) or _sign_in_page(console, renderer, "")
+
+
+def _page(
+    console: Console,
+    renderer: Renderer,
+    session: Session,
+    template: str,
+    page: Page,
+    kind: Kind | None = None,
+) -> Response:
+    views = console.backend.views
+    html = renderer.render(
+        f"{template}.html",
+        page=page,
+        kind=kind,
+        is_gateway=views.is_gateway,
+        shares_limits=views.shares.others() is not None,
+        csrf=session.csrf,
+        who=session.token.name,
+        role=session.token.role.lower(),
+        may_edit=role_of(session.token) >= Role.EDITOR,
+        may_browse=role_of(session.token) >= browse_role(console.settings),
+        browse_role=console.settings.browse_role,
+        by_sign_on=is_of_provider(session.token),
+        quota_callback=views.quotas.callback,
+        endpoint=views.server_info().endpoint,
+    )
+    return Response(html, content_type="text/html; charset=utf-8")
 
 
 def _redirect_to(origin: str, path: str, query: bytes) -> Response:
@@ -121,8 +202,8 @@ def _redirect_to(origin: str, path: str, query: bytes) -> Response:
 
 
 def _login_by_link(
-    console: Console, renderer: Renderer, page: Page, request_info: RequestInfo, code: str
-) -> ResponseReturnValue:
+    console: Console, renderer: Renderer, path: str, request_info: RequestInfo, code: str
+) -> Response:
     """Log in by a link that the broker or `weir console-link` printed. The redirect removes the code from
     the address bar.
     """
@@ -133,7 +214,7 @@ def _login_by_link(
         )
     if not sends_fetch_site(request_info.headers, request_info.address):
         return _sign_in_page(console, renderer, UNPROVEN_LINK, 403)
-    opened = Response(b"", status=303, headers={"Location": page.path})
+    opened = Response(b"", status=303, headers={"Location": path})
     old = request_info.cookies.get(console.gate.cookie_name(request_info.scheme))
     try:
         secret, _ = console.authenticator.sign_in_by_link(code, request_info.address, old)

@@ -24,6 +24,7 @@ from webui.live.lag_history import LagHistory
 from webui.live.snapshot import LiveReport, LiveTable, Snapshot
 from webui.live.sse_client import StreamSubscriber
 from webui.live.throttled import RecentThrottles
+from webui.live.topic_rates import TopicRates
 from webui.tables.slices import collect, sliced, yield_to_others
 
 BROADCAST_EVERY_S: Final = 1.0
@@ -48,6 +49,8 @@ class Live:
         reports: Mapping[str, LiveReport],
         recent_throttles: RecentThrottles,
         recent: RecentTotals,
+        lag_history: LagHistory,
+        topic_rates: TopicRates,
     ) -> None:
         self._views = views
         self._alerts = alerts
@@ -60,7 +63,8 @@ class Live:
         self._directly: dict[StreamSubscriber, None] = {}
         self._refresh_requested = trio.Event()
         self.history = History()
-        self.lag_history = LagHistory()
+        self.lag_history = lag_history
+        self.topic_rates = topic_rates
         self._groups_read_ms: int | None = None
         self.streams = 0
         self.streams_of: Counter[str] = Counter()

@@ -15,13 +15,16 @@ import trio
 from broker.config.sections.console import ConsoleConfig
 from broker.controller.rows.alerts import AlertViews
 from broker.controller.rows.quotas import QuotaRow
+from broker.controller.rows.topics import GroupRow, TopicRow
 from broker.views.console import Views
 from broker.views.readings import Part
 from webui.doctor.checks import RecentTotals
 from webui.live.broadcaster import Live
+from webui.live.lag_history import LagHistory
 from webui.live.snapshot import LiveReport, LiveTable, Snapshot
 from webui.live.sse_client import QUIET_S, Section, StreamSubscriber
 from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
+from webui.live.topic_rates import TopicRates
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import TOO_MANY_STREAMS
 from webui.rest.acls import ACLS
@@ -38,7 +41,7 @@ from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.scram_users import CREDENTIALS
 from webui.rest.topics import TOPICS
 from webui.rest.transactions import TRANSACTIONS
-from webui.rest.upstream import SHARES, read_state, upstream_report
+from webui.rest.upstream import SHARES, read_ms, read_state, upstream_report
 from webui.rest.usage import UNLIMITED, USAGE, missing_clients
 from webui.schema import Invalid, Number, Text
 from webui.tables.answers import as_json
@@ -157,13 +160,16 @@ def _check_page(table: Table[Any], page: Page) -> None:
 def make_live(views: Views, alerts: AlertViews, now_ms: Callable[[], int]) -> Live:
     """Create the broadcaster with every topic that a stream may request."""
     throttles, recent = RecentThrottles(), RecentTotals()
-    tables = live_tables(views) | {
+    lags, rates = LagHistory(), TopicRates(views.topics)
+    tables = live_tables(views, now_ms, lags, rates) | {
         "recent_throttles": LiveTable(RECENT_THROTTLES, lambda: throttles.rows(now_ms()), views)
     }
-    return Live(views, alerts, now_ms, tables, live_reports(views, recent), throttles, recent)
+    return Live(views, alerts, now_ms, tables, live_reports(views, recent), throttles, recent, lags, rates)
 
 
-def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
+def live_tables(
+    views: Views, now_ms: Callable[[], int], lags: LagHistory, rates: TopicRates
+) -> dict[str, LiveTable[Any]]:
     """Return the tables by the name of their event."""
 
     def client_rules() -> Iterator[QuotaRow | None]:
@@ -185,6 +191,12 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     async def enabled() -> dict[str, Any]:
         return {"enabled": views.delegation_tokens.enabled}
 
+    def topics() -> Iterator[TopicRow | None]:
+        return rates.rows(read_ms(views, Part.TOPICS, now_ms()))
+
+    def groups() -> Iterator[GroupRow | None]:
+        return lags.with_trends(views.topics.each_group())
+
     tokens = views.delegation_tokens
     telemetry = views.client_telemetry
 
@@ -198,8 +210,8 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "connections": LiveTable(
             CONNECTIONS, views.live.each_connection, views, remote=partial(remote_rows, views)
         ),
-        "topics": _read_table(TOPICS, views.topics.each_topic, views, Part.TOPICS),
-        "groups": _read_table(GROUPS, views.topics.each_group, views, Part.GROUPS),
+        "topics": _read_table(TOPICS, topics, views, Part.TOPICS),
+        "groups": _read_table(GROUPS, groups, views, Part.GROUPS),
         "transactions": _read_table(TRANSACTIONS, views.topics.each_transaction, views, Part.TRANSACTIONS),
         "ip-quotas": LiveTable(ADDRESSES, views.quotas.each_address, views, limits),
         "gateway-shares": LiveTable(SHARES, views.shares.shares, views),

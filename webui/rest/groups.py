@@ -68,6 +68,7 @@ LAG: Final = Record(
         "group": Text(max_length=32_767, nullable=True),
         "at_ms": Listing(COUNT),
         "lag": Listing(Number(integer=True, minimum=0, nullable=True)),
+        "lost": Listing(Number(integer=True, minimum=0, nullable=True)),
     }
 )
 LONGEST_LAG_S: Final = 86_400
@@ -98,17 +99,33 @@ GROUPS: Final[Table[GroupRow]] = Table(
         "type": lambda row: row.group_type,
         "members": lambda row: row.members,
         "lag": lambda row: row.lag,
+        "trend": lambda row: row.lag_per_s,
+        "worst": lambda row: how_bad(row),
     },
     filters={
         "behind": lambda row: (row.lag or 0) > 0,
+        "lost": lambda row: (row.lost or 0) > 0,
         "empty": lambda row: row.members == 0,
     },
 )
 
 
+def how_bad(row: GroupRow) -> tuple[int, int]:
+    """Return a measure by which the worst groups come first: those that have lost records, those that fall
+    behind, those with lag.
+    """
+    lag = row.lag or 0
+    if row.lost:
+        return 3, lag
+    if lag and (row.lag_per_s or 0) > 0:
+        return 2, lag
+    return int(lag > 0), lag
+
+
 async def groups(call: Call) -> Reply:
     read = await fresh(call, Part.GROUPS)
-    return Reply(await table_page(call, GROUPS, call.views.topics.each_group()) | read)
+    rows = call.console.live.lag_history.with_trends(call.views.topics.each_group())
+    return Reply(await table_page(call, GROUPS, rows) | read)
 
 
 async def group(call: Call) -> Reply:
@@ -123,7 +140,8 @@ async def group(call: Call) -> Reply:
         found["streams"] = await run_in_slices(as_json_in_steps(detail.streams))
     if detail.dead_letters is not None:
         found["dead_letters"] = as_json(detail.dead_letters)
-    return Reply(as_json(detail.group) | found | read)
+    row = call.console.live.lag_history.with_trend(detail.group)
+    return Reply(as_json(row) | found | read)
 
 
 def _all_in_steps(rows: Iterable[msgspec.Struct]) -> Steps[list[dict[str, Any]]]:
@@ -253,7 +271,14 @@ ROUTES: Final = (
         "listGroups",
         "Groups of all types, with their lag.",
         groups,
-        {200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE)},
+        {
+            200: ResponseSpec(
+                "A page of groups; `lag` is the number of uncommitted records, `lost` of those that are "
+                "deleted by now, `lag_per_s` the growth of the lag in the last ten minutes. The order "
+                "`worst`, descending, has groups with lost records first, then those that fall behind",
+                GROUP_PAGE,
+            )
+        },
         query=page_query(GROUPS),
     ),
     Route(
@@ -282,7 +307,11 @@ ROUTES: Final = (
         "day by five minutes. Kept in memory, for the 500 groups with the largest lag; at a gateway while "
         "a page or a lag alert reads the groups.",
         lag,
-        {200: ResponseSpec("Times, and the lag at each; null where it is not known", LAG)},
+        {
+            200: ResponseSpec(
+                "Times, and at each the lag and the lost records in it; null where they are not known", LAG
+            )
+        },
         query=(
             Query("group", Text(min_length=1), "A group's id; without it, all groups together."),
             Query(

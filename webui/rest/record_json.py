@@ -139,9 +139,11 @@ def bytes_of(given: Mapping[str, str] | None, where: str) -> bytes | None:
                 raise Invalid(f"{where}/base64", "is not base64") from None
 
 
-def cursor_of(positions: Sequence[PartitionPosition]) -> str | None:
-    """Return where another reading continues; None if all partitions were read to their end."""
-    left = [[each.partition, each.next] for each in positions if each.next < each.end]
+def cursor_of(positions: Sequence[PartitionPosition], *, at_ends: bool = False) -> str | None:
+    """Return where another reading continues; None if all partitions were read to their end. `at_ends`:
+    also in these partitions.
+    """
+    left = [[each.partition, each.next] for each in positions if at_ends or each.next < each.end]
     return (
         base64.urlsafe_b64encode(json.dumps(left, separators=(",", ":")).encode()).decode() if left else None
     )

@@ -14,8 +14,11 @@ import trio
 from broker.config.sections.console import ConsoleConfig
 from broker.controller.commands import Role
 from broker.controller.topic_records import (
+    MAX_CONDITION,
     MAX_PARTITIONS,
     BrowseRecords,
+    Condition,
+    ConditionError,
     FoundRecord,
     FoundRecords,
     PartitionPosition,
@@ -75,6 +78,8 @@ _QUESTION: Final[dict[str, Any]] = {
     "limit": _COUNT,
     "key": DATA,
     "contains": Text(min_length=1, max_length=LONGEST_FILTER),
+    "where": Text(min_length=1, max_length=MAX_CONDITION),
+    "follow": Flag(),
     "key_schema": SCHEMA,
     "value_schema": SCHEMA,
 }
@@ -105,16 +110,19 @@ async def browse(call: Call) -> Reply:
         start,
         tuple(body.get("partitions", ())),
         read_cursor(body["cursor"]) if "cursor" in body else (),
-        RecordFilter(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
+        RecordFilter(
+            bytes_of(body.get("key"), "/key"), _encoded(body.get("contains")), _condition(body.get("where"))
+        ),
         limit,
         is_whole=any(schemas),
+        is_following=body.get("follow", False),
     )
     found: FoundRecords = await call.apply(command)
     items = await _items(call, found.records, *schemas)
     return Reply(
         {
             "items": items,
-            "next": None if found.stopped is Stop.END else cursor_of(found.positions),
+            "next": _next(found, is_following=command.is_following),
             "stopped": found.stopped,
             "read_records": found.read_records,
             "read_bytes": found.read_bytes,
@@ -135,6 +143,20 @@ def _start(given: Mapping[str, Any] | None, limit: int) -> Start:
         case {"latest": count}:
             return Start(StartKind.LATEST, count)
     return Start(StartKind.LATEST, limit)
+
+
+def _next(found: FoundRecords, *, is_following: bool) -> str | None:
+    if is_following:
+        return cursor_of(found.positions, at_ends=True)
+    return None if found.stopped is Stop.END else cursor_of(found.positions)
+
+
+def _condition(text: str | None) -> Condition | None:
+    """Raises Invalid."""
+    try:
+        return None if text is None else Condition(text)
+    except ConditionError as error:
+        raise Invalid("/where", str(error)) from None
 
 
 def _encoded(text: str | None) -> bytes | None:
@@ -242,7 +264,9 @@ ROUTES: Final = (
         "browseRecords",
         "Reads records in the order of time: `from` the earliest, an offset, a time, or the latest few (the "
         "default); or from the `cursor` of an earlier answer. `key` and `contains` select records by their "
-        "exact key and by a text in key, value or header. Stops at the limits of console.browse.*, "
+        "exact key and by a text in key, value or header, `where` by a condition on key, value and the "
+        'JSON of the value, such as `$.total > 100 and not $.items[*].sku == "x"`. With `follow`, `next` is '
+        "given at the end too, to ask later for what is new. Stops at the limits of console.browse.*, "
         "`stopped` says why, and `next` is the cursor to go on, null at the end. Requires the role of "
         "console.browse.role. In the audit trail.",
         browse,

@@ -26,14 +26,14 @@ from broker.controller.commands import (
     TopicRef,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.topics import PartitionRow, TopicRow
+from broker.controller.rows.topics import PartitionRow, TopicGroupRow, TopicRow
 from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_op
 from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.replies import IF_MATCH, created, etag, expected_version, no_content, path_of, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.upstream import fresh, fresh_after, now, read_schema
+from webui.rest.upstream import fresh, fresh_after, now, read_ms, read_schema
 from webui.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -69,14 +69,30 @@ TOPICS: Final[Table[TopicRow]] = Table(
         "partitions": lambda row: row.partitions,
         "size": lambda row: row.size_bytes,
         "records": lambda row: row.records,
+        "records_in": lambda row: row.records_in_per_s,
+        "in": lambda row: row.bytes_in_per_s,
+        "out": lambda row: row.bytes_out_per_s,
+        "groups": lambda row: row.groups,
+        "written": lambda row: row.last_write_ms,
     },
     filters={"own": lambda row: not row.internal, "internal": lambda row: row.internal},
 )
 
 
+TOPIC_GROUPS: Final[Table[TopicGroupRow]] = Table(
+    json=as_json,
+    search_texts=lambda row: (row.group_id,),
+    default_sort="name",
+    sort_key=lambda row: row.group_id,
+    sorts={"lag": lambda row: row.lag, "members": lambda row: row.members},
+)
+TOPIC_GROUP_PAGE: Final = read_schema(page_schema(schema_of(TopicGroupRow, "TopicGroup")))
+
+
 async def topics(call: Call) -> Reply:
     read = await fresh(call, Part.TOPICS)
-    return Reply(await table_page(call, TOPICS, call.views.topics.each_topic()) | read)
+    rows = call.console.live.topic_rates.rows(read_ms(call.views, Part.TOPICS, call.console.now_ms()))
+    return Reply(await table_page(call, TOPICS, rows) | read)
 
 
 async def topic(call: Call) -> Reply:
@@ -85,8 +101,20 @@ async def topic(call: Call) -> Reply:
     row = call.views.topics.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
+    at_ms = read_ms(call.views, Part.TOPICS, call.console.now_ms())
+    row = call.console.live.topic_rates.with_rates(row, at_ms)
     partitions = await collect(map(as_json, call.views.topics.partitions(wanted)))
     return versioned(as_json(row) | {"partition_list": partitions} | read, row.version)
+
+
+async def topic_groups(call: Call) -> Reply:
+    name = call.path_params["name"]
+    await fresh(call, Part.TOPICS)
+    if not call.views.topics.has_topic(name):
+        raise Problem(404, "Topic not found.")
+    read = await fresh(call, Part.GROUPS)
+    rows = await run_in_slices(call.views.topics.groups_of_topic(name))
+    return Reply(await table_page(call, TOPIC_GROUPS, rows) | read)
 
 
 async def create_topic(call: Call) -> Reply:
@@ -268,7 +296,7 @@ ROUTES: Final = (
     Route(
         "GET /api/v1/topics",
         "listTopics",
-        "Topics, with partitions, records and size.",
+        "Topics, with partitions, records, size, retention and, from the second request on, rates.",
         topics,
         {200: ResponseSpec("A page of topics", TOPIC_PAGE)},
         query=page_query(TOPICS),
@@ -279,6 +307,15 @@ ROUTES: Final = (
         "One topic, with its partitions.",
         topic,
         {200: ResponseSpec("The topic; ETag: its version", TOPIC_DETAIL), 404: _MISSING},
+        path_params=NAME_OF_TOPIC,
+    ),
+    Route(
+        "GET /api/v1/topics/{name}/groups",
+        "listTopicGroups",
+        "The groups that have read a topic: those with a committed offset, or a share group's start offset.",
+        topic_groups,
+        {200: ResponseSpec("A page of groups; `lag` is that of the topic", TOPIC_GROUP_PAGE), 404: _MISSING},
+        query=page_query(TOPIC_GROUPS),
         path_params=NAME_OF_TOPIC,
     ),
     Route(

@@ -79,6 +79,12 @@ def read_state(views: Views, part: Part, name: str = "") -> dict[str, Any]:
     return {} if state is None else {"upstream": as_json(state)}
 
 
+def read_ms(views: Views, part: Part, now_ms: int) -> int:
+    """Return when a part was read, by the wall clock: at a broker now."""
+    state = views.readings.state(part)
+    return now_ms if state is None or state.read_at_ms is None else state.read_at_ms
+
+
 def read_schema(record: Record) -> Record:
     """Return the schema of an answer with what `fresh` returned."""
     fields: dict[str, Schema] = {**record.fields, "upstream": READ_STATE}

@@ -1,16 +1,35 @@
 """Topics, groups and transactions. See `views` for units."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from broker.controller.rows.fields import LEFT_OUT, Configs, Hex, Moment, Node
+from broker.controller.rows.fields import HIDDEN, LEFT_OUT, Configs, Hex, Moment, Node
 from broker.controller.rows.streams_groups import StreamsGroupRow, StreamsMemberRow
+
+Limit = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
+"""A setting of which -1 is none."""
+
+
+class TopicCounts(NamedTuple):
+    """What the partitions of a topic have taken and given: since some time that stays the same, so that a
+    difference is that of the time in between. None: not known.
+    """
+
+    records_in: int
+    bytes_in: int | None = None
+    bytes_out: int | None = None
 
 
 class TopicRow(msgspec.Struct, frozen=True):
     """`size_bytes` and `records` are totals of all partitions, None if unknown; `configs` the topic's own
     settings, not the defaults. `version` is the ETag, as a quota's.
+
+    `cleanup` is cleanup.policy in force, `retention_ms` and `retention_bytes` the limits of each partition,
+    -1: none. `last_write_at` is None if nothing was written since the start. All of these are None if
+    unknown. Rates are those of the last seconds, and `groups` the number of groups that have read the topic,
+    None until they are known: webui.live.topic_rates fills them in.
     """
 
     name: str
@@ -21,18 +40,24 @@ class TopicRow(msgspec.Struct, frozen=True):
     records: int | None
     configs: Configs
     version: int = 0
-
-
-class TopicSize(msgspec.Struct, frozen=True):
-    name: str
-    size_bytes: int
-    records: int
+    cleanup: str | None = None
+    retention_ms: Limit | None = None
+    retention_bytes: Limit | None = None
+    last_write_ms: Moment | None = msgspec.field(name="last_write_at", default=None)
+    records_in_per_s: float | None = None
+    bytes_in_per_s: float | None = None
+    bytes_out_per_s: float | None = None
+    groups: int | None = None
+    counts: Annotated[TopicCounts | None, HIDDEN] = None
 
 
 class GroupRow(msgspec.Struct, frozen=True):
     """`protocol` is the type of the members' protocol, `group_type` is "classic", "consumer"
     (KIP-848), "share" (KIP-932) or "streams" (KIP-1071). `lag` is None where no offset is committed. Without
-    `lag_is_known`, the lag of some partitions could not be read, and `lag` is that of the others.
+    `lag_is_known`, the lag of some partitions could not be read, and `lag` is that of the others. `lost`
+    records of the lag were deleted before the group read them, None if unknown. `lag_per_s` is how fast the
+    lag has grown in the last minutes, negative while the group catches up, None until it is known:
+    webui.live.lag_history fills it in. `by_topic` is the lag by topic, None where the views do not keep it.
     """
 
     group_id: str
@@ -42,6 +67,9 @@ class GroupRow(msgspec.Struct, frozen=True):
     lag: int | None
     group_type: str = "classic"
     lag_is_known: bool = True
+    lost: int | None = None
+    lag_per_s: float | None = None
+    by_topic: Annotated[Mapping[str, int | None] | None, HIDDEN] = None
 
 
 class CompactionRow(msgspec.Struct, frozen=True):
@@ -105,13 +133,25 @@ class MemberRow(msgspec.Struct, frozen=True):
 class CommittedRow(msgspec.Struct, frozen=True):
     """A group's position in one partition: the committed offset, or the start offset of a share group.
 
-    `end` and `lag` None: the partition does not exist, or the disk cannot be read.
+    `end` and `lag` None: the partition does not exist, or the disk cannot be read. `lost` records of the lag
+    were deleted before the group read them; None if the first offset is unknown.
     """
 
     topic: str
     partition: int
     committed: int
     end: int | None
+    lag: int | None
+    lost: int | None = None
+
+
+class TopicGroupRow(msgspec.Struct, frozen=True):
+    """A group that has read a topic. `lag` is that of the topic's partitions, None if unknown."""
+
+    group_id: str
+    state: str
+    group_type: str
+    members: int
     lag: int | None
 
 

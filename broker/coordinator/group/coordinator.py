@@ -85,6 +85,9 @@ class GroupCoordinator:
         """Return the number of groups."""
         return len(self.groups.by_id)
 
+    def __contains__(self, group_id: object) -> bool:
+        return group_id in self.groups.by_id
+
     def listed_in_pieces(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> Iterator[list[ListedGroup]]:

@@ -16,7 +16,7 @@ from broker.coordinator.group.messages import SHARE, STREAMS
 from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.contents.streams_groups import streams_group, streams_member
-from broker.gateway.contents.topics import LATEST, Positions, offsets_of
+from broker.gateway.contents.topics import EARLIEST, LATEST, Positions, offsets_of
 from broker.gateway.upstream.errors import UpstreamError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -187,9 +187,9 @@ async def _read_details(asking: Asking, notes: Notes, listed: Mapping[str, Liste
                     nursery.start_soon(_describe, asking, notes, node_id, group_type, list(some), described)
                 nursery.start_soon(_fetch, asking, notes, node_id, group_type, list(some), positions, unread)
     places = await run_slices(_places(positions))
-    ends, gone = await _read_ends(asking, notes, places)
-    found = await run_slices(_details(listed, described, positions, unread, ends, gone))
-    for done in (places, ends, gone):
+    starts, ends, gone = await _read_ends(asking, notes, places)
+    found = await run_slices(_details(listed, described, positions, unread, starts, ends, gone))
+    for done in (places, starts, ends, gone):
         await run_slices(freed(done))
     await run_slices(_freed_positions(positions))
     return found
@@ -222,27 +222,47 @@ def _details(
     described: Mapping[str, tuple[str, str, tuple[MemberRow, ...], Any]],
     positions: Mapping[str, Positions],
     unread: Collection[str],
+    starts: Positions,
     ends: Positions,
     gone: Collection[tuple[str, int]],
 ) -> Steps[dict[str, GroupDetail]]:
     """`unread` are groups of which not all offsets could be read, `gone` partitions that do not exist."""
     found: dict[str, GroupDetail] = {}
+    names: dict[str, str] = {}
+    """The name of each topic once: rows of many groups keep it."""
     for group_id in (yield from sorted_in_steps(listed)):
         own = positions.get(group_id, {})
         is_known = group_id in positions and group_id not in unread
         offsets: list[CommittedRow] = []
         lag: int | None = None  # also if no end could be read
+        lost: int | None = None
+        by_topic: dict[str, int | None] = {}
         for place in (yield from sorted_in_steps(own)):
-            committed = _committed(*place, own[place], ends.get(place))
+            committed = _committed(*place, own[place], starts.get(place), ends.get(place))
             offsets.append(committed)
+            if committed.lost is not None:
+                lost = (lost or 0) + committed.lost
+            topic = names.setdefault(committed.topic, committed.topic)
+            by_topic.setdefault(topic, None)
             if committed.lag is not None:
                 lag = (lag or 0) + committed.lag
+                by_topic[topic] = (by_topic[topic] or 0) + committed.lag
             elif place not in gone:
                 is_known = False
             yield
         each = listed[group_id]
         state, assignor, members, streams = described.get(group_id, (each.state, "", (), None))
-        row = GroupRow(group_id, state, _protocol(each), len(members), lag, each.group_type, is_known)
+        row = GroupRow(
+            group_id,
+            state,
+            _protocol(each),
+            len(members),
+            lag,
+            each.group_type,
+            is_known,
+            lost,
+            by_topic=by_topic,
+        )
         found[group_id] = GroupDetail(row, assignor, members, tuple(offsets), streams)
         yield
     return found
@@ -253,8 +273,9 @@ def _protocol(listed: Listed) -> str:
     return listed.protocol_type or by_type.get(listed.group_type, "")
 
 
-def _committed(topic: str, index: int, offset: int, end: int | None) -> CommittedRow:
-    return CommittedRow(topic, index, offset, end, None if end is None else max(end - offset, 0))
+def _committed(topic: str, index: int, offset: int, start: int | None, end: int | None) -> CommittedRow:
+    lag = None if end is None else max(end - offset, 0)
+    return CommittedRow(topic, index, offset, end, lag, None if start is None else max(start - offset, 0))
 
 
 async def _describe(
@@ -372,14 +393,17 @@ def _take_offsets(
 
 async def _read_ends(
     asking: Asking, notes: Notes, places: Collection[tuple[str, int]]
-) -> tuple[Positions, set[tuple[str, int]]]:
-    """Return the high watermarks of partitions, as far as they can be read, and those that do not exist."""
+) -> tuple[Positions, Positions, set[tuple[str, int]]]:
+    """Return the log start offsets and the high watermarks of partitions, as far as they can be read, and
+    those that do not exist.
+    """
     told: set[str] = set()
     leaders = await leaders_of(asking, notes, places, told)
+    starts = await offsets_of(asking, notes, leaders, EARLIEST)
     ends = await offsets_of(asking, notes, leaders, LATEST)
     gone = await run_slices(_gone(places, told, leaders))
     await run_slices(freed(leaders))
-    return ends, gone
+    return starts, ends, gone
 
 
 def _gone(

@@ -25,7 +25,7 @@ from broker.controller.topic_records import (
     partition_for_key,
     produced_at,
     read_limits,
-    reading_note,
+    reading_notes,
     refuse_internal,
     selected,
 )
@@ -118,7 +118,7 @@ class UpstreamRecords:
         found = await self._run(read_records(ranges, command.wanted, limits, self._now_ms, newest=newest))
         if refused:
             raise refused[0]
-        return Done(found, (reading_note(command, found),))
+        return Done(found, reading_notes(command, found))
 
     async def produce(self, command: ProduceRecord, at: Situation) -> Done[ProducedRecord]:
         """Run ProduceRecord. Waits for all in-sync replicas."""

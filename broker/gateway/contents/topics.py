@@ -12,7 +12,7 @@ from broker.common.slice_runner import run_slices
 from broker.common.slices import SLICE, Steps, sorted_in_steps
 from broker.controller.commands import ResourceType
 from broker.controller.describe import ConfigSource
-from broker.controller.rows.topics import PartitionRow, TopicRow
+from broker.controller.rows.topics import PartitionRow, TopicCounts, TopicRow
 from broker.gateway.contents.asking import Asking
 from broker.gateway.contents.refusals import Notes, error_of
 from broker.gateway.upstream.errors import UpstreamError, name_of
@@ -35,6 +35,12 @@ LISTED_AT_ONCE: Final = 1_000
 
 CONFIGURED_AT_ONCE: Final = 500
 """Topics of one DescribeConfigs; a topic has about forty settings."""
+
+CLEANUP: Final = "cleanup.policy"
+RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
+IN_FORCE: Final = (CLEANUP, RETENTION_MS, RETENTION_BYTES)
+"""The settings of which a topic's row has the values in force."""
 
 NodePartitions = list[tuple[int, dict[str, list[int]]]]
 """Partitions by topic, for a request to their leader; a leader of many has several."""
@@ -89,6 +95,8 @@ class _Found:
         unread = array("q", [UNKNOWN]) * self.count
         self.starts, self.ends, self.sizes = unread[:], unread[:], unread[:]
         self.configs: tuple[tuple[str, str], ...] = ()
+        self.settings: dict[str, str] = {}
+        """Those of IN_FORCE, as far as they were read."""
 
     def add(self, partitions: Iterable[Any], known: dict[tuple[int, ...], tuple[int, ...]]) -> Steps[None]:
         """Take what Metadata says. `known` has the tuples of node ids that exist already: most partitions
@@ -116,11 +124,12 @@ class _Found:
                 yield
 
     def contents(self) -> Steps[TopicContents]:
-        records = size = 0
+        records = size = records_in = 0
         is_counted = is_sized = False
         for at in range(self.count):
             if UNKNOWN not in (self.starts[at], self.ends[at]):
                 is_counted = True
+                records_in += self.ends[at]
                 records += max(self.ends[at] - self.starts[at], 0)
             if self.sizes[at] != UNKNOWN:
                 is_sized = True
@@ -136,10 +145,19 @@ class _Found:
             records if is_counted else None,
             self.configs,
             version_of(self.topic_id, self.count, self.configs),
+            self.settings.get(CLEANUP),
+            _limit(self.settings.get(RETENTION_MS)),
+            _limit(self.settings.get(RETENTION_BYTES)),
+            counts=TopicCounts(records_in) if is_counted else None,
         )
         return TopicContents(
             row, self.errors, self.leaders, self.replicas, self.isr, self.starts, self.ends, self.sizes
         )
+
+
+def _limit(value: str | None) -> int | None:
+    """Return a setting of which -1 is none, None if it was not read."""
+    return max(int(value), -1) if value is not None and value.lstrip("-").isdecimal() else None
 
 
 def version_of(topic_id: bytes, partitions: int, configs: Iterable[tuple[str, str]]) -> int:
@@ -341,6 +359,8 @@ async def _read_configs(asking: Asking, notes: Notes, found: Mapping[str, _Found
             own = []
             for config in each.configs:
                 yield
+                if config.name in IN_FORCE and config.value is not None:
+                    topic.settings[config.name] = config.value
                 if config.config_source == ConfigSource.DYNAMIC_TOPIC:
                     own.append((config.name, config.value or ""))
             topic.configs = tuple(sorted(own))

@@ -1,6 +1,6 @@
 """The views of the console, made of what was read of the upstream cluster."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -13,6 +13,7 @@ from broker.controller.rows.topics import (
     GroupDetail,
     GroupRow,
     PartitionRow,
+    TopicGroupRow,
     TopicRow,
     TransactionDetail,
     TransactionRow,
@@ -38,6 +39,9 @@ class ClusterTopics(TopicViews):
     def each_topic(self) -> Iterator[TopicRow]:
         return (each.row for each in self._topics().values())
 
+    def has_topic(self, name: str) -> bool:
+        return name in self._topics()
+
     def topic(self, name: str) -> TopicRow | None:
         found = self._topics().get(name)
         return None if found is None else found.row
@@ -46,8 +50,26 @@ class ClusterTopics(TopicViews):
         found = self._topics().get(topic)
         return iter(()) if found is None else found.partitions()
 
+    def topics_of_groups(self) -> Iterator[Iterable[str] | None] | None:
+        self._readings.want(Part.GROUPS)
+        if self._readings.value(Part.GROUPS) is None:
+            return None
+        return (row.by_topic or () for row in self.each_group())
+
+    def groups_of_topic(self, topic: str) -> Steps[list[TopicGroupRow]]:
+        found = []
+        for row in self.each_group():
+            if row.by_topic is not None and topic in row.by_topic:
+                lag = row.by_topic[topic]
+                found.append(TopicGroupRow(row.group_id, row.state, row.group_type, row.members, lag))
+            yield
+        return found
+
     def each_group(self) -> Iterator[GroupRow]:
         return iter((self._readings.value(Part.GROUPS) or {}).values())
+
+    def has_group(self, group_id: str) -> bool:
+        return group_id in (self._readings.value(Part.GROUPS) or {})
 
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         yield

@@ -61,7 +61,11 @@ async def test_groups_of_each_type_are_those_of_the_broker(tmp_path: Path) -> No
         wanted = {row.group_id: row for row in own.each_group() if row is not None}
         assert set(wanted) == {"readers", "new", "sharers", "old"}
         rows = {row["group_id"]: row for row in page["items"]}
-        assert rows == {name: as_json(replace(row, lag=rows[name]["lag"])) for name, row in wanted.items()}
+        assert rows == {
+            name: as_json(replace(row, lag=rows[name]["lag"], lost=rows[name]["lost"]))
+            for name, row in wanted.items()
+        }
+        assert (rows["readers"]["lost"], rows["old"]["lost"]) == (0, None)
         assert (rows["readers"]["lag"], rows["old"]["lag"]) == (2, None)
         assert page["upstream"]["error"] == "" and page["upstream"]["refused"] == []
         for name in wanted:
@@ -72,10 +76,27 @@ async def test_groups_of_each_type_are_those_of_the_broker(tmp_path: Path) -> No
             assert one["assignor"] == detail.assignor
         one = await found.get("groups/readers")
         assert one["offsets"] == [
-            {"topic": "orders", "partition": 0, "committed": 1, "end": 3, "lag": 2},
-            {"topic": "orders", "partition": 1, "committed": 0, "end": 0, "lag": 0},
+            {"topic": "orders", "partition": 0, "committed": 1, "end": 3, "lag": 2, "lost": 0},
+            {"topic": "orders", "partition": 1, "committed": 0, "end": 0, "lag": 0, "lost": 0},
         ]
         assert (await found.get("groups/none", 404))["detail"] == "Group not found."
+
+
+async def test_records_that_were_deleted_before_they_were_read_are_lost(tmp_path: Path) -> None:
+    async with world(tmp_path) as found:
+        await found.create(ORDERS)
+        await found.produce("orders", 0, b"a", b"b", b"c")
+        await commit(found, "readers", {0: 1})
+        log = found.broker.server.partitions.log("orders", 0)
+        assert log is not None
+        log.delete_records_before(3)
+        (row,) = (await found.get("groups"))["items"]
+        assert (row["lag"], row["lost"]) == (2, 2)
+        one = await found.get("groups/readers")
+        assert [each["lost"] for each in one["offsets"]] == [2] and one["lost"] == 2
+        readers = await found.get("topics/orders/groups")
+        assert [(each["group_id"], each["lag"]) for each in readers["items"]] == [("readers", 2)]
+        await found.get("topics/none/groups", 404)
 
 
 async def test_the_lag_alert_fires_at_a_gateway_and_its_history_is_kept(tmp_path: Path) -> None:

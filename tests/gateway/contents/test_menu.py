@@ -8,6 +8,8 @@ from broker.controller.commands import CreateAcls, NewTopic
 from broker.metadata.actor import BROKER_ITSELF
 from tests.gateway.contents.test_access import ACL, AUTHORIZER, OPEN
 from tests.gateway.contents.world import World, world
+from webui.live.lag_history import LagHistory
+from webui.live.topic_rates import TopicRates
 from webui.pages import UPSTREAMS, UPSTREAMS_OWN, menu
 from webui.rest.events import live_tables
 from webui.rest.routes import ROUTES
@@ -54,7 +56,8 @@ async def test_every_list_is_answered_with_its_reading(tmp_path: Path) -> None:
                 if answer.status_code == 404:
                     refused.append(route.request)
         assert {each for each in refused if "/insights" not in each} == NOT_THERE
-        names = set(live_tables(found.gateway.server.views))
+        views = found.gateway.server.views
+        names = set(live_tables(views, lambda: 0, LagHistory(), TopicRates(views.topics)))
         assert {"topics", "groups", "transactions", "acls", "scram-users"} <= names
         for path in ("topics", "groups", "transactions", "acls", "scram-users"):
             assert (await found.get(path))["upstream"]["read_at"] is not None

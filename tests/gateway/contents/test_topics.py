@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from broker.controller.commands import NewTopic
+from tests.gateway.contents.test_groups import commit
 from tests.gateway.contents.world import world
 
 ORDERS = NewTopic("orders", 3, 1, (("retention.ms", "3600000"),))
@@ -25,6 +26,9 @@ async def test_the_list_and_one_topic(tmp_path: Path) -> None:
             assert (row["topic_id"], row["partitions"]) == (wanted.topic_id.hex(), wanted.partitions)
             assert (row["size_bytes"], row["records"]) == (wanted.size_bytes, wanted.records)
             assert row["configs"] == dict(wanted.configs) and row["internal"] is False
+            kept = (wanted.cleanup, wanted.retention_ms, wanted.retention_bytes)
+            assert (row["cleanup"], row["retention_ms"], row["retention_bytes"]) == kept
+            assert row["last_write_at"] is None and row["bytes_in_per_s"] is None
         one = await found.get("topics/orders")
         assert [each["end"] - each["start"] for each in one["partition_list"]] == [2, 0, 1]
         assert one["partition_list"][1] | {"size_bytes": 0} == {
@@ -40,6 +44,18 @@ async def test_the_list_and_one_topic(tmp_path: Path) -> None:
             "isr": [found.broker.server.config.broker.node_id],
         }
         assert (await found.get("topics/none", 404))["detail"] == "Topic not found."
+
+
+async def test_the_groups_of_a_topic_are_counted_once_they_are_read(tmp_path: Path) -> None:
+    async with world(tmp_path) as found:
+        await found.create(ORDERS)
+        await found.produce("orders", 0, b"a")
+        await commit(found, "readers", {0: 1})
+        (row,) = (await found.get("topics?search=orders"))["items"]
+        assert row["groups"] is None
+        await found.get("groups")
+        page = await found.until("topics?search=orders", lambda answer: answer["items"][0]["groups"])
+        assert page["items"][0]["groups"] == 1
 
 
 async def test_all_settings_of_a_topic(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.webui.browser.test_pages import PATHS
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, streams_group, transaction, word_count
 from tests.webui.simulation import Simulation
+from webui.pages import KINDS
 
 axe_base: Any = pytest.importorskip("axe_playwright_python.base", reason="no axe")
 Look = tuple[Any, str, Any]
@@ -47,10 +48,13 @@ OPENED = {
     "/ip-quotas": ["Limit an address"],
     "/client-metrics": ["orders-1"],
     "/audit": ["Undo"],
-    "/topics": ["orders"],
-    "/groups": ["reporting"],
+    "/topics": ["Select orders", "Delete…"],
+    "/topics/orders": ["Produce a record"],
+    "/topics/orders?tab=partitions": ["Add partitions"],
+    "/topics/orders?tab=config": ["Delete topic"],
+    "/groups/reporting": ["Delete group"],
+    "/groups/reporting?tab=offsets": ["Delete the offsets of"],
     "/transactions": ["Abort the transaction of payments"],
-    "/records": ["Produce a record"],
     "/access": ["New token", "Password of"],
     "/scram-users": ["Replace the password of orders"],
     "/delegation-tokens": ["of User:orders now", "Expire token"],
@@ -63,6 +67,7 @@ OPENED = {
 """What is clicked open before a full page is looked at, one after the other."""
 
 MISTAKES: dict[str, Callable[[Any], None]] = {
+    "/topics": lambda page: page.get_by_label("Partitions", exact=True).fill("ten"),
     "/quotas": lambda page: page.locator(".limits input").first.fill("ten"),
     "/broker-quotas": lambda page: page.locator(".editor input").fill("ten"),
     "/ip-quotas": lambda page: page.locator(".editor input").last.fill("ten"),
@@ -73,6 +78,14 @@ MISTAKES: dict[str, Callable[[Any], None]] = {
     "/alerts": lambda page: page.locator(".editor button.primary").click(),
 }
 """What is typed wrongly into a new rule, subscription or token."""
+
+
+THINGS = tuple(
+    f"{kind.listed}/{name}{'' if tab.path == '?' else tab.path}"
+    for kind, name in zip(KINDS, ("orders", "reporting"), strict=True)
+    for tab in kind.tabs
+)
+"""The pages of a topic and a group."""
 
 
 def fill(broker: FakeBroker) -> None:
@@ -125,7 +138,8 @@ def looked_at(
 
 
 def test_axe_finds_nothing_on_empty_pages(browser: Any, served: ServedConsole) -> None:
-    looked_at(browser, served, PATHS, lambda opened, path: opened.go(path), LOOKS[::2])
+    missing = ("/topics/nothing", "/groups/nothing")
+    looked_at(browser, served, (*PATHS, *missing), lambda opened, path: opened.go(path), LOOKS[::2])
 
 
 @each_look
@@ -139,7 +153,7 @@ def test_axe_finds_nothing_on_full_pages_with_something_open(
         for name in OPENED.get(path, ()):
             page.get_by_label(name).or_(page.get_by_role("button", name=name)).first.click()
 
-    looked_at(browser, served, PATHS, opening, looks)
+    looked_at(browser, served, (*PATHS, *THINGS), opening, looks)
 
 
 @each_look
@@ -154,10 +168,9 @@ def test_axe_finds_nothing_on_streams_groups(
     ]
 
     def opening(opened: Watched, path: str) -> None:
-        opened.go(path).get_by_role("button", name=path.partition("=")[2], exact=True).click()
-        opened.page.locator(".details").get_by_text("Streams group, protocol streams").wait_for()
+        opened.go(path).locator("#body").get_by_text("Streams group, protocol streams").wait_for()
 
-    paths = [f"/groups?q={each.group.group_id}" for each in broker.group_rows]
+    paths = [f"/groups/{each.group.group_id}" for each in broker.group_rows]
     looked_at(browser, served, paths, opening, looks)
 
 

@@ -1,8 +1,10 @@
-"""Groups on their page: offsets reset after a dry run, deleted, and the lag drawn."""
+"""Groups on their pages: the worst first, offsets reset after a dry run, deleted, and the lag drawn."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -10,8 +12,23 @@ from broker.controller.rows.topics import GroupRow
 from broker.coordinator.share.dead_letters import DeadLetterCounts
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.log_world import LoggedBroker, LogWorld
+from webui.path_names import path_name
 
 NAMES = ("reports", "<b>a/b</b>")
+HOSTILE = (
+    "..",
+    "a/b?c#d%20&e;f",
+    "~2e",
+    "g" * 249,
+    "\u0639\u0631\u0628\u064a \u05e9\u05dc\u05d5\u05dd",
+    "🚀 x",
+    "offsets",
+    " a  b ",
+)
+
+
+def address(name: str) -> str:
+    return "/groups/" + quote(path_name(name), safe="!~*'()")
 
 
 @pytest.fixture
@@ -37,9 +54,18 @@ def groups(page: Watched) -> Any:
     return page.go("/groups")
 
 
+def tab(page: Any, name: str) -> None:
+    page.get_by_role("navigation", name="Tabs").get_by_role("link", name=name, exact=True).click()
+
+
+def reports(page: Any, tab: str) -> None:
+    page.goto(f"{page.url.partition('/groups')[0]}/groups/reports?tab={tab}")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_offsets_are_reset_after_a_dry_run(groups: Any, expect: Any, world: LogWorld, name: str) -> None:
-    groups.get_by_label(f"Reset offsets of {name}", exact=True).click()
+    groups.get_by_role("link", name=name, exact=True).click()
+    tab(groups, "Reset")
     dry = groups.get_by_role("region", name="Dry run").locator("tbody tr")
     expect(dry.nth(0)).to_contain_text("-4")
     groups.get_by_label("To", exact=True).select_option("shift")
@@ -57,7 +83,7 @@ def test_offsets_are_reset_after_a_dry_run(groups: Any, expect: Any, world: LogW
 
 
 def test_wrong_input_is_reported_and_kept(groups: Any, expect: Any) -> None:
-    groups.get_by_label("Reset offsets of reports").click()
+    reports(groups, "reset")
     save = groups.get_by_role("button", name="Reset offsets", exact=True)
     for kind, label, typed, words in (
         ("shift", "Records", "far", "Enter a number of records"),
@@ -73,7 +99,7 @@ def test_wrong_input_is_reported_and_kept(groups: Any, expect: Any) -> None:
 
 
 def test_members_that_forbid_it_are_named(groups: Any, expect: Any, world: LogWorld) -> None:
-    groups.get_by_label("Reset offsets of reports").click()
+    reports(groups, "reset")
     expect(groups.get_by_role("region", name="Dry run")).to_be_visible()
     world.join("reports", "<i>billing</i>", "/10.0.0.9")
     groups.get_by_role("button", name="Reset offsets", exact=True).click()
@@ -84,22 +110,85 @@ def test_members_that_forbid_it_are_named(groups: Any, expect: Any, world: LogWo
 
 
 def test_offsets_and_the_group_are_deleted(groups: Any, expect: Any, world: LogWorld) -> None:
-    groups.get_by_role("button", name="reports", exact=True).click()
+    reports(groups, "offsets")
     groups.get_by_role("button", name="Delete the offsets of orders").click()
     groups.get_by_role("button", name="Delete offsets", exact=True).click()
     expect(groups.locator(".toast")).to_contain_text("Deleted the offsets of orders.")
     assert world.committed("reports", "orders") == {}
-    groups.get_by_label("Delete <b>a/b</b>", exact=True).click()
-    groups.get_by_role("button", name="Delete group").click()
-    expect(groups.locator("#table tbody tr", has_text="a/b")).to_have_count(0)
+    groups.goto(groups.url.partition("/groups")[0] + "/groups")
+    groups.get_by_role("link", name="<b>a/b</b>", exact=True).click()
+    groups.locator("#delete").click()
+    groups.locator("form.editor").get_by_role("button", name="Delete group").click()
+    expect(groups).to_have_url(re.compile("/groups$"))
+    expect(groups.locator("#count")).to_have_text("1 group")
+    assert not world.groups.coordinator.overview("<b>a/b</b>")
 
 
 def test_the_lag_is_drawn_in_total_and_of_a_group(groups: Any, expect: Any) -> None:
     expect(groups.locator("#lag-now")).to_have_text("20 records")
     expect(groups.get_by_label("Lag of all groups, over time")).to_be_visible()
-    groups.get_by_role("button", name="reports", exact=True).click()
+    reports(groups, "offsets")
     expect(groups.get_by_label("Lag of the group, over time")).to_be_visible()
     expect(groups.get_by_role("region", name="Offsets")).to_contain_text("orders")
+
+
+def test_lost_records_are_marked_and_such_groups_come_first(
+    page: Watched, expect: Any, world: LogWorld
+) -> None:
+    log = world.partitions.log("orders", 0)
+    assert log is not None
+    log.delete_records_before(7)
+    world.commit("ahead", "orders", 9, 0)
+    page.sign_in()
+    groups = page.go("/groups")
+    rows = groups.locator("#table tbody tr")
+    expect(rows.first).to_contain_text("3 lost")
+    expect(rows.nth(2)).to_contain_text("ahead")
+    expect(rows.nth(2)).not_to_contain_text("lost")
+    groups.get_by_label("Filter groups").select_option("lost")
+    expect(rows).to_have_count(2)
+    reports(groups, "offsets")
+    expect(groups.locator("#facts")).to_contain_text("Lost of it3")
+    cells = groups.get_by_role("region", name="Offsets").locator("tbody tr").first.locator("td")
+    expect(cells.nth(4)).to_have_text("6")
+    expect(cells.nth(5)).to_have_text("3")
+
+
+def test_a_group_that_does_not_exist_has_a_page_that_says_so(page: Watched, expect: Any) -> None:
+    page.sign_in()
+    answer = page.page.goto(f"{page.console.pages}/groups/nothing%20here")
+    assert answer.status == 404
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("This group does not exist")
+    expect(page.page.get_by_role("heading", level=2)).to_contain_text("nothing here")
+    page.page.locator("main").get_by_role("link", name="All groups").click()
+    expect(page.page).to_have_url(re.compile("/groups$"))
+
+
+def test_a_group_that_is_deleted_meanwhile_is_said_to_be_gone(
+    groups: Any, expect: Any, world: LogWorld
+) -> None:
+    reports(groups, "offsets")
+    expect(groups.get_by_role("region", name="Offsets")).to_be_visible()
+    world.drop("reports")
+    expect(groups.locator(".notice[role=alert]")).to_contain_text("This group does not exist any more")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_group_of_any_name_has_an_address(page: Watched, expect: Any, world: LogWorld, name: str) -> None:
+    world.commit(name, "orders", 1, 2)
+    page.sign_in()
+    groups = page.go("/groups")
+    link = groups.locator(f"#table a.name[href='{address(name)}']")
+    expect(link).to_have_count(1)
+    box = link.bounding_box()
+    assert box["height"] < 30, "one line"
+    link.click()
+    expect(groups.locator("#facts")).to_contain_text("Lag (records)17")
+    tab(groups, "Offsets")
+    expect(groups.get_by_role("region", name="Offsets").locator("tbody tr")).to_have_count(2)
+    groups.go_back()
+    groups.go_back()
+    expect(groups).to_have_url(re.compile("/groups$"))
 
 
 @pytest.mark.parametrize(("lag", "text"), [(None, "unknown"), (7, "≥ 7")])
@@ -119,7 +208,15 @@ def test_a_lag_that_is_not_known_is_not_shown_as_one_that_is(
 def test_a_viewer_changes_no_group(page: Watched, expect: Any) -> None:
     page.sign_in("viewer-token")
     opened = page.go("/groups")
-    refused_buttons(opened, "#table .actions button", "editor", 4)
+    expect(opened.locator("#table tbody tr")).to_have_count(2)
+    reports(opened, "offsets")
+    expect(opened.get_by_role("region", name="Offsets")).to_be_visible()
+    refused_buttons(opened, "#body button[aria-label^=Delete]", "editor", 1)
+    refused_buttons(opened, "#delete", "editor", 1)
+    reports(opened, "reset")
+    save = opened.locator("form.editor button[type=submit]")
+    expect(save).to_have_attribute("aria-disabled", "true")
+    expect(save).to_have_attribute("title", re.compile("needs the role editor"))
 
 
 def test_a_group_shows_its_type_and_a_consumer_group_its_members(
@@ -132,8 +229,8 @@ def test_a_group_shows_its_type_and_a_consumer_group_its_members(
     expect(row).to_contain_text("consumer")
     expect(row).to_contain_text("Stable")
     expect(groups.locator("#table tr").filter(has_text="reports").first).to_contain_text("classic")
-    row.locator(".opener").click()
-    details = groups.locator("tr.panel").first
+    row.get_by_role("link").click()
+    details = groups.locator("#body")
     expect(details).to_contain_text("mobile")
     expect(details).to_contain_text("10.0.0.7")
     expect(details).to_contain_text("Consumer group, protocol consumer, assignor uniform")
@@ -142,8 +239,8 @@ def test_a_group_shows_its_type_and_a_consumer_group_its_members(
 def test_a_group_shows_the_number_of_its_dead_letters(groups: Any, expect: Any, world: LogWorld) -> None:
     counts = world.dead_letters["reports"] = DeadLetterCounts()
     counts.records = 7
-    groups.locator("#table tr").filter(has_text="reports").first.locator(".opener").click()
-    expect(groups.locator("tr.panel").first).to_contain_text("7 dead letters since the start")
+    reports(groups, "members")
+    expect(groups.locator("#body")).to_contain_text("7 dead letters since the start")
 
 
 def test_a_reset_that_is_refused_keeps_its_dry_run(groups: Any, expect: Any) -> None:
@@ -152,7 +249,7 @@ def test_a_reset_that_is_refused_keeps_its_dry_run(groups: Any, expect: Any) -> 
         "**/offsets:reset",
         lambda route: route.fulfill(status=503, content_type="application/problem+json", body=problem),
     )
-    groups.get_by_label("Reset offsets of reports", exact=True).click()
+    reports(groups, "reset")
     moves = groups.locator("form.editor .reach table")
     expect(moves).to_be_visible()
     groups.locator("form.editor button[type=submit]").click()

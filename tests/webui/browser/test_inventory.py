@@ -1,5 +1,6 @@
 """Connections, topics and groups on their pages."""
 
+import re
 from typing import Any
 
 import pytest
@@ -71,27 +72,36 @@ def test_a_viewer_closes_nothing(page: Watched, expect: Any, broker: FakeBroker)
     expect(opened.locator(".actions")).to_have_count(0)
 
 
-def test_a_topic_opens_to_its_partitions(busy: Watched, expect: Any) -> None:
+def test_a_topic_has_a_page_with_tabs(busy: Watched, expect: Any) -> None:
     opened = busy.go("/topics")
-    expect(opened.locator("#table > table > tbody > tr")).to_have_count(2)
-    opener = opened.get_by_role("button", name="orders", exact=True)
-    opener.press("Enter")
-    expect(opener).to_have_attribute("aria-expanded", "true")
-    expect(opened.get_by_role("region", name="Partitions").locator("tbody tr")).to_have_count(3)
-    expect(opened.get_by_role("region", name="Settings")).to_contain_text("retention.ms")
-    opener.press("Enter")
-    expect(opened.get_by_role("region", name="Partitions")).to_have_count(0)
+    rows = opened.locator("#table > table > tbody > tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("1 d")
     opened.get_by_label("Filter topics").select_option("internal")
-    expect(opened.locator("#table")).to_contain_text("__consumer_offsets")
-    expect(opened.locator("#table")).not_to_contain_text("orders")
+    expect(rows).to_have_text([re.compile("__consumer_offsets")])
+    opened.get_by_label("Filter topics").select_option("all")
+    expect(rows).to_have_count(2)
+    opened.get_by_role("link", name="orders", exact=True).press("Enter")
+    expect(opened.locator("#facts")).to_contain_text("Partitions3")
+    tabs = opened.get_by_role("navigation", name="Tabs").get_by_role("link")
+    expect(tabs).to_have_text(["Records", "Partitions", "Consumers", "Config"])
+    tabs.nth(1).click()
+    expect(opened.get_by_role("region", name="Partitions").locator("tbody tr")).to_have_count(3)
+    expect(opened).to_have_url(re.compile(r"/topics/orders\?tab=partitions$"))
+    tabs.nth(2).click()
+    expect(opened.get_by_role("region", name="Groups").locator("tbody tr")).to_have_count(2)
+    opened.go_back()
+    expect(opened.locator(".tabs [aria-current=page]")).to_have_text("Partitions")
+    expect(opened.locator(".sidebar [aria-current]")).to_have_text("Topics")
 
 
-def test_a_group_opens_to_its_members_and_how_far_they_are(busy: Watched, expect: Any) -> None:
-    opened = busy.go("/groups?sort=lag&order=desc")
+def test_a_group_has_a_page_with_its_members_and_how_far_they_are(busy: Watched, expect: Any) -> None:
+    opened = busy.go("/groups")
     rows = opened.locator("#table > table > tbody > tr")
     expect(rows.first).to_contain_text("readers")
-    opened.get_by_role("button", name="readers", exact=True).click()
+    opened.get_by_role("link", name="readers", exact=True).click()
     expect(opened.get_by_role("region", name="Members")).to_contain_text("orders")
+    opened.get_by_role("navigation", name="Tabs").get_by_role("link", name="Offsets").click()
     offsets = opened.get_by_role("region", name="Offsets").locator("tbody tr")
     expect(offsets.first).to_contain_text("40")
     expect(offsets.first).to_contain_text("app")
@@ -102,6 +112,31 @@ def test_a_members_address_is_shown_without_kafkas_slash(
 ) -> None:
     readers = group("readers", "app")
     broker.group_rows = [replace(readers, members=(replace(readers.members[0], address="/10.0.0.8"),))]
-    opened = busy.go("/groups")
-    opened.get_by_role("button", name="readers", exact=True).click()
+    opened = busy.go("/groups/readers")
     expect(opened.get_by_role("region", name="Members").locator("td").nth(1)).to_have_text("10.0.0.8")
+
+
+def test_two_thousand_topics_are_searched_paged_and_selected(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.topic_rows = [topic(f"{'t' * 230}-{number:05}") for number in range(2_000)]
+    page.sign_in()
+    opened = page.go("/topics")
+    expect(opened.locator("#count")).to_have_text("2\u202f000 topics")
+    rows = opened.locator("#table tbody tr")
+    expect(rows).to_have_count(50)
+    heights = [row.bounding_box()["height"] for row in rows.all()]
+    assert max(heights) - min(heights) < 1, "the last row has no line below"
+    opened.get_by_role("button", name="Next").click()
+    expect(rows.first).to_contain_text("-00050")
+    opened.locator("#filter").fill("-01999")
+    expect(rows).to_have_count(1)
+    expect(opened.locator("#count")).to_have_text("1 of 2\u202f000 topics")
+    opened.locator("#filter").fill("")
+    expect(rows).to_have_count(50)
+    opened.get_by_label("Select every topic on this page").check()
+    opened.get_by_role("button", name="Select all 2\u202f000").click()
+    expect(opened.locator("#selected output")).to_have_text("2\u202f000 topics selected")
+    opened.get_by_role("button", name="Delete…").click()
+    expect(opened.get_by_label("Type “delete 2000” to confirm")).to_be_focused()
+    expect(opened.locator("form.editor")).to_contain_text("and 1\u202f988 more")

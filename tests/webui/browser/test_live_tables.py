@@ -1,5 +1,6 @@
 """Tables under live updates: what has the focus keeps it, rows open, phones sort, names are told apart."""
 
+import re
 from typing import Any
 
 from broker.quotas.kinds import QuotaKind
@@ -67,7 +68,10 @@ def test_a_click_anywhere_on_a_row_opens_it(page: Watched, expect: Any, broker: 
     expect(opened.locator(".instance")).to_have_count(0)
     opened = page.go("/topics")
     opened.locator("tbody tr").first.locator("td").nth(3).click()
-    expect(opened.locator("tr.panel")).to_contain_text("topic id")
+    expect(opened).to_have_url(re.compile("/topics/orders$"))
+    expect(opened.get_by_role("heading", level=1)).to_contain_text("orders")
+    opened.go_back()
+    expect(opened).to_have_url(re.compile("/topics$"))
 
 
 def test_an_address_over_its_connection_rate_is_among_the_throttled(

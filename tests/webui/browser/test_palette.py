@@ -59,8 +59,8 @@ def test_names_are_found_and_lead_to_their_pages(opened: Any, expect: Any) -> No
     for text, url in (
         ("user orders-team", r"/quotas\?.*rule="),
         ("orders-client", r"/explain\?user=orders-user&client_id=orders-client"),
-        ("orders", r"/topics\?q=orders"),
-        ("orders-readers", r"/groups\?q=orders-readers"),
+        ("orders", r"/topics/orders$"),
+        ("orders-readers", r"/groups/orders-readers$"),
     ):
         search(opened, "orders")
         option = opened.locator(

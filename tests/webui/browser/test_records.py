@@ -2,6 +2,8 @@
 produced.
 """
 
+import csv
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,8 @@ from typing import Any
 import pytest
 
 from broker.records.compression import Codec
-from tests.webui.browser.conftest import Watched
+from tests.webui.browser.conftest import ServedConsole, Watched, watched
+from tests.webui.fakes import console_config
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
 
 SCRIPT = "<script>document.title = 'hacked'</script><img src=x onerror=alert(1)>"
@@ -46,7 +49,7 @@ def test_the_latest_records_of_a_topic_are_read_and_opened(
         codec=Codec.ZSTD,
     )
     page.sign_in()
-    opened = page.go("/records?topic=orders")
+    opened = page.go("/topics/orders?start=latest")
     expect(rows(opened)).to_have_count(50)
     expect(rows(opened).first).to_contain_text("k59")
     expect(opened.locator("#outcome")).to_contain_text("50 records, newest first; the search reached the end")
@@ -69,8 +72,7 @@ def test_a_reading_begins_at_an_offset_or_a_time_and_goes_on(
             "orders", *((None, f"{partition} {n}") for n in range(40)), partition=partition, step_ms=1_000
         )
     page.sign_in()
-    opened = page.go("/records")
-    opened.get_by_label("Topic").fill("orders")
+    opened = page.go("/topics/orders")
     opened.get_by_label("Partitions").fill("0-1")
     opened.get_by_label("From").select_option("offset")
     opened.get_by_label("Offset", exact=True).fill("25")
@@ -91,7 +93,7 @@ def test_a_reading_begins_at_an_offset_or_a_time_and_goes_on(
     opened.get_by_label("Time", exact=True).fill(moment)
     read(opened)
     expect(rows(opened)).to_have_count(4)
-    expect(opened).to_have_url(re.compile("topic=orders.*start=time"))
+    expect(opened).to_have_url(re.compile(r"/topics/orders\?.*start=time"))
     opened.reload()
     expect(rows(opened)).to_have_count(4)
     opened.get_by_label("Text", exact=True).fill("1 39")
@@ -103,7 +105,7 @@ def test_hostile_bytes_are_only_text(page: Watched, expect: Any, world: LogWorld
     world.append("orders", (SCRIPT, SCRIPT), headers=((SCRIPT, b"\xff\xfe"), ("\u202eevil", None)))
     world.append("orders", (b"\x00\xff", "a\u202eb\x07"), (None, None), ("", "x" * 20_000))
     page.sign_in()
-    opened = page.go("/records?topic=orders&start=earliest")
+    opened = page.go("/topics/orders?start=earliest")
     expect(rows(opened)).to_have_count(4)
     expect(rows(opened).nth(0)).to_contain_text("<script>document.title")
     expect(rows(opened).nth(1)).to_contain_text("00 ff")
@@ -118,27 +120,25 @@ def test_hostile_bytes_are_only_text(page: Watched, expect: Any, world: LogWorld
         opened.get_by_role("link", name="Download the value").click()
     assert download.value.path().read_bytes() == b"x" * 20_000
     assert download.value.suggested_filename == "orders-0-3-value.bin"
-    expect(opened).to_have_title("Records · Weir")
+    expect(opened).to_have_title("orders · Weir")
 
 
 @pytest.mark.parametrize(
     ("field", "typed", "words"),
     [
-        ("Topic", "", "Enter a topic."),
-        ("Topic", "missing", "The topic missing does not exist."),
         ("Partitions", "x", "x is no partition"),
         ("Partitions", "4-2", "4-2 is no range"),
         ("Partitions", "7", "has no partition 7"),
         ("Offset", "-1", "Enter an offset"),
         ("Offset", "", "Enter an offset"),
+        ("Condition", "$.a =", "The condition is not understood from character 5 on."),
     ],
 )
 def test_wrong_input_is_reported_and_kept(
     page: Watched, expect: Any, field: str, typed: str, words: str
 ) -> None:
     page.sign_in()
-    opened = page.go("/records")
-    opened.get_by_label("Topic").fill("orders")
+    opened = page.go("/topics/orders")
     opened.get_by_label("From").select_option("offset")
     opened.get_by_label("Offset", exact=True).fill("0")
     opened.get_by_label("Text", exact=True).fill("kept")
@@ -152,7 +152,7 @@ def test_wrong_input_is_reported_and_kept(
 def test_a_schema_decodes_and_a_wrong_one_is_reported(page: Watched, expect: Any, world: LogWorld) -> None:
     world.append("orders", (None, b"\x54"))
     page.sign_in()
-    opened = page.go("/records?topic=orders")
+    opened = page.go("/topics/orders?start=latest")
     opened.get_by_text("Schemas").click()
     values = opened.get_by_role("group", name="Values")
     values.get_by_label("Decode with").select_option("avro")
@@ -166,9 +166,9 @@ def test_a_schema_decodes_and_a_wrong_one_is_reported(page: Watched, expect: Any
 
 def test_a_record_is_produced_and_shown(page: Watched, expect: Any, world: LogWorld) -> None:
     page.sign_in("editor-token")
-    opened = page.go("/records?topic=orders")
+    opened = page.go("/topics/orders?start=latest")
     opened.locator("body").press("n")
-    opened.get_by_label("Key", exact=True).last.fill("alice")
+    opened.locator("form.editor").get_by_label("Key", exact=True).fill("alice")
     opened.get_by_label("Format of the value").select_option("json")
     opened.get_by_label("Value", exact=True).fill("{")
     opened.get_by_label("Headers").fill("trace: 4711")
@@ -188,7 +188,7 @@ def test_a_record_is_produced_and_shown(page: Watched, expect: Any, world: LogWo
 
 def test_a_lost_connection_loses_nothing_that_was_typed(page: Watched, expect: Any) -> None:
     page.sign_in()
-    opened = page.go("/records?topic=orders")
+    opened = page.go("/topics/orders?start=latest")
     opened.locator("body").press("n")
     opened.get_by_label("Value", exact=True).fill("long typed")
     opened.route("**/records", lambda route: route.abort())
@@ -200,8 +200,121 @@ def test_a_lost_connection_loses_nothing_that_was_typed(page: Watched, expect: A
     expect(opened.locator(".toast")).to_contain_text("Produced")
 
 
-def test_a_viewer_is_told_why_not(page: Watched, expect: Any) -> None:
-    page.sign_in("viewer-token")
-    opened = page.go("/records?topic=orders")
-    expect(opened.locator("#question").get_by_role("alert")).to_contain_text("requires the role editor")
-    expect(opened.locator("#produce")).to_have_attribute("aria-disabled", "true")
+def test_a_viewer_is_told_why_not(browser: Any, broker: LoggedBroker, expect: Any) -> None:
+    settings = console_config(browse_role="editor")
+    with ServedConsole(broker, settings) as served, watched(browser, served) as page:
+        page.sign_in("viewer-token")
+        opened = page.go("/topics/orders?start=latest")
+        expect(opened.locator("#refused")).to_contain_text("Your role may not read records")
+        expect(opened.locator("#refused")).to_contain_text("requires the role editor; you are logged in as v")
+        expect(opened.locator("#question")).to_have_count(0)
+        expect(opened.locator("#produce")).to_have_attribute("aria-disabled", "true")
+
+
+def test_no_record_is_read_before_somebody_asks(page: Watched, expect: Any, world: LogWorld) -> None:
+    world.append("orders", (None, "1"))
+    page.sign_in()
+    opened = page.go("/topics/orders")
+    expect(opened.locator("#records")).to_contain_text("Nothing read yet")
+    assert world.committer.commits == 0, "nothing is in the audit trail"
+    read(opened)
+    expect(rows(opened)).to_have_count(1)
+    opened.reload()
+    expect(rows(opened)).to_have_count(1)
+
+
+def test_the_old_address_leads_to_the_topic(page: Watched, expect: Any, world: LogWorld) -> None:
+    world.append("orders", ("k", "1"), ("l", "2"))
+    page.sign_in()
+    opened = page.go("/records?topic=orders&key=l")
+    expect(opened).to_have_url(re.compile(r"/topics/orders\?start=latest&key=l$"))
+    expect(rows(opened)).to_have_count(1)
+    expect(page.go("/records")).to_have_url(re.compile("/topics$"))
+
+
+def test_a_condition_on_the_json_selects_records(page: Watched, expect: Any, world: LogWorld) -> None:
+    world.append("orders", *((f"k{n}", f'{{"n": {n}, "tags": ["t{n % 3}"]}}') for n in range(30)))
+    page.sign_in()
+    opened = page.go("/topics/orders")
+    opened.get_by_label("From").select_option("earliest")
+    opened.get_by_label("Condition").fill('$.n >= 20 and $.tags[*] == "t0"')
+    read(opened)
+    expect(rows(opened)).to_have_count(3)
+    expect(rows(opened).first).to_contain_text("k21")
+    opened.reload()
+    expect(rows(opened)).to_have_count(3)
+
+
+def test_records_are_followed_as_they_arrive_until_it_is_stopped(
+    page: Watched, expect: Any, world: LogWorld
+) -> None:
+    world.append("orders", (None, "old"))
+    page.sign_in()
+    opened = page.go("/topics/orders")
+    opened.get_by_label("From").select_option("live")
+    opened.get_by_role("button", name="Follow").click()
+    expect(opened.locator("#outcome")).to_have_text("Live: 0 records, newest first")
+    world.append("orders", (None, "first"), (None, "second"))
+    expect(rows(opened)).to_have_count(2)
+    expect(rows(opened).first).to_contain_text("second")
+    world.append("orders", (None, "third"), partition=1)
+    expect(rows(opened).first).to_contain_text("third")
+    opened.get_by_role("button", name="Stop").click()
+    expect(opened.locator("#outcome")).to_have_text("3 records, newest first; stopped")
+    expect(opened.get_by_role("button", name="Follow")).to_be_visible()
+
+
+def test_records_are_exported(page: Watched, expect: Any, world: LogWorld) -> None:
+    world.append("orders", ("=cmd", 'say "a", b'), (b"\xff", "x" * 17_000), ("k", None))
+    world.append("orders", *((None, str(n)) for n in range(100)), partition=1)
+    page.sign_in()
+    opened = page.go("/topics/orders?start=earliest&limit=20")
+    expect(rows(opened)).to_have_count(20)
+    found = {}
+    for kind in ("ndjson", "csv"):
+        opened.locator("#export > summary").click()
+        with opened.expect_download() as download:
+            opened.locator(f"[data-export={kind}]").click()
+        assert download.value.suggested_filename == f"orders.{kind}"
+        found[kind] = download.value.path().read_bytes().decode()
+    expect(opened.locator(".toast")).to_contain_text("Exported 103 records. 1 record cut: see is_truncated.")
+    lines = [json.loads(line) for line in found["ndjson"].splitlines()]
+    assert len(lines) == 103
+    first, second, third = (each for each in lines if each["partition"] == 0)
+    assert (first["key"], first["value"], first["is_truncated"]) == ("=cmd", 'say "a", b', False)
+    assert (second["key"], len(second["value"]), second["is_truncated"]) == ({"base64": "/w=="}, 16_384, True)
+    assert (third["key"], third["value"]) == ("k", None)
+    cells = list(csv.reader(found["csv"].splitlines()))
+    assert cells[0] == ["partition", "offset", "timestamp", "key", "value", "headers", "is_truncated"]
+    assert ["0", "0", str(first["timestamp"]), "'=cmd", 'say "a", b', "[]", "false"] in cells
+
+
+def test_a_record_is_produced_again(page: Watched, expect: Any, world: LogWorld) -> None:
+    world.append("orders", ("k", "value"), headers=(("trace", b"1"),))
+    world.append("orders", (b"\x00\xff", None), headers=(("odd: name", b"\xff"),))
+    world.append("orders", ("long", "x" * 20_000))
+    page.sign_in("editor-token")
+    opened = page.go("/topics/orders?start=earliest")
+
+    def again(number: int) -> Any:
+        rows(opened).nth(number).get_by_role("button").click()
+        opened.get_by_role("button", name="Produce again").click()
+        return opened.locator("form.editor")
+
+    again(0).get_by_role("button", name="Produce record").click()
+    expect(opened.locator(".toast")).to_contain_text("Produced to partition 0, offset 3.")
+    opened.goto(opened.url.partition("?")[0] + "?start=earliest")
+    editor = again(1)
+    expect(editor.get_by_label("Headers")).to_be_disabled()
+    editor.get_by_role("button", name="Produce record").click()
+    expect(opened.locator(".toast")).to_contain_text("Produced to partition 0, offset 4.")
+    opened.goto(opened.url.partition("?")[0] + "?start=earliest")
+    editor = again(2)
+    expect(editor.get_by_role("alert")).to_contain_text("cannot be produced again here")
+    expect(editor.get_by_role("button", name="Produce record")).to_be_disabled()
+    opened.goto(opened.url.partition("?")[0] + "?start=earliest")
+    expect(rows(opened)).to_have_count(5)
+    expect(rows(opened).nth(4)).to_contain_text("00 ff")
+    expect(rows(opened).nth(4)).to_contain_text("null")
+    rows(opened).nth(4).get_by_role("button").click()
+    expect(opened.get_by_role("region", name="Headers")).to_contain_text("odd: name")

@@ -136,3 +136,68 @@ def test_durations_have_two_parts_at_most(call: Call) -> None:
         call("duration", ms) for ms in (0, 59_999, 60_000, 3_600_000, 5_400_000, 86_400_000, 100_000_000)
     ]
     assert output == ["0 s", "59 s", "1 min", "1 h 0 min", "1 h 30 min", "1 d 0 h", "1 d 3 h"]
+
+
+def test_a_forecast_says_where_the_lag_goes(call: Call) -> None:
+    def said(lag: int | None, rate: float | None, members: int = 1, lost: int | None = 0) -> tuple[str, Any]:
+        row = {"lag": lag, "lag_per_s": rate, "members": members, "lost": lost}
+        found = call("forecast", row, of="js/group_words.js")
+        return found["text"], found.get("level")
+
+    assert said(None, None) == ("–", None)
+    assert said(0, -5.0) == ("caught up", None)
+    assert said(10, None) == ("not known yet", None)
+    assert said(10, -5.0, members=0) == ("no members", "watch")
+    assert said(6_000, -10.0) == ("caught up in 10 min", "good")
+    assert said(6_000, -10.0, lost=3_000) == ("caught up in 5 min", "good"), "what is lost is not read"
+    assert said(6_001, -10.0) == ("caught up in 11 min", "good")
+    assert said(590, -10.0) == ("caught up in less than 1 min", "good")
+    assert said(10**9, -1.0) == ("caught up in more than a month", "good")
+    assert [said(100, rate)[0] for rate in (-0.05, -0.049, 0.049, 0.05)] == [
+        "caught up in 34 min",
+        "steady",
+        "steady",
+        "grows 0.05/s",
+    ]
+    assert said(100, 120.4) == ("grows 120/s", "urgent")
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "ms", "size", "words"),
+    [
+        (None, None, None, "–"),
+        ("delete", 604_800_000, -1, "7 d"),
+        ("delete", 604_800_000, 1 << 30, "7 d or 1 GiB"),
+        ("delete", -1, 1_000_000, "1 MB"),
+        ("delete", -1, -1, "no limit"),
+        ("compact", 604_800_000, -1, "last of each key"),
+        ("compact,delete", 90_500, -1, "last of each key, 90.5 s"),
+        ("", 604_800_000, -1, "no limit"),
+    ],
+)
+def test_retention_is_said_in_words(
+    call: Call, cleanup: str | None, ms: int | None, size: int | None, words: str
+) -> None:
+    row = {"cleanup": cleanup, "retention_ms": ms, "retention_bytes": size}
+    assert call("retentionText", row, of="js/topic_words.js") == words
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("As `a` says ([compaction.md](compaction.md)). Both.", "As a says. Both."),
+        ("As a says (compaction.md). Both.", "As a says. Both."),
+        ("All are read. For the costs see benchmarks.md.", "All are read."),
+        ("See [the guide](docs/a.md#b), or not.", "See the guide, or not."),
+        ("from 0 to 9223372036854775807", "from 0 on"),
+        ("Use <code>acks</code>.<p>Then <a href='x'>read</a>.", "Use acks. Then read."),
+        ("less < more > less", "less < more > less"),
+    ],
+)
+def test_a_help_text_has_no_marks_and_no_files(call: Call, written: str, shown: str) -> None:
+    assert call("helpText", written, of="js/help_text.js") == shown
+
+
+def test_lost_records_of_a_history_are_those_passed_and_those_still_ahead(call: Call) -> None:
+    for lost, total in (([], 0), ([0, 5, 9], 9), ([0, 5, 0, None, 3], 8), ([None, None], 0)):
+        assert call("lostIn", {"lost": lost}, of="js/lag_chart.js") == total

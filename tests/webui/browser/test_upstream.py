@@ -42,6 +42,9 @@ GATEWAY_PATHS = (
     "/throttled",
     "/upstream",
     "/topics",
+    "/topics/orders",
+    "/topics/orders?tab=partitions",
+    "/topics/orders?tab=config",
     "/groups",
     "/transactions",
     "/acls",
@@ -313,7 +316,7 @@ def test_delegation_tokens_are_the_upstream_clusters(gateway: Watched, expect: A
     listed = opened.evaluate(
         "[...document.getElementById('all-pages').content.children].map(each => each.getAttribute('href'))"
     )
-    assert {"/topics", "/groups", "/records", "/transactions", "/acls"} <= set(listed)
+    assert {"/topics", "/groups", "/transactions", "/acls"} <= set(listed)
     assert "/delegation-tokens" not in listed
     opened.get_by_role("link", name="Upstream cluster").click()
     expect(opened).to_have_title("Upstream · Weir")

@@ -7,10 +7,10 @@ from quart import Response
 
 from tests.webui.conftest import OWN_HOST, Browserless, Clock
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import upstream
+from tests.webui.rows import group, topic, upstream
 from webui.console import Console
 from webui.http.app import build_app
-from webui.pages import PAGES, Page, StaticFiles, menu
+from webui.pages import KINDS, PAGES, Page, StaticFiles, menu
 from webui.rest.routes import ROUTES
 
 NAVIGATION = {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
@@ -134,6 +134,7 @@ async def test_pages_are_made_of_files_that_are_there_and_of_nothing_inline(
 async def test_every_address_a_script_asks_is_there() -> None:
     # Read from the sources: no page may ask for what is not answered.
     static = StaticFiles()
+    of_things = {f"{kind.listed}/" for kind in KINDS}
     known = (
         {route.path for route in ROUTES} | {page.path for page in PAGES} | {"/login", "/logout", "/session"}
     )
@@ -141,7 +142,9 @@ async def test_every_address_a_script_asks_is_there() -> None:
         content, _ = static.get(name) or (b"", "")
         for address in re.findall(rb"[\"'`](/[a-z]{2}[\w/.-]*)", content):
             path = address.decode()
-            named = any(each.startswith(path + "{") for each in known) and path.endswith("/")
+            named = path in of_things or (
+                any(each.startswith(path + "{") for each in known) and path.endswith("/")
+            )
             assert path in known or named, (name, address)
         for module in re.findall(rb'from "\./([\w.]+)"', content):
             assert static.get("js/" + module.decode()) is not None, (name, module)
@@ -332,3 +335,54 @@ async def test_files_of_this_release_are_kept_for_ever_and_others_are_not(http: 
     assert answer.content_type == "text/css; charset=utf-8"
     answer = await http.get("/static/another/css/base.css", token=None)
     assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/topics/orders", 200, "topic_records.js"),
+        ("/topics/orders?tab=config", 200, "topic_config.js"),
+        ("/topics/orders?tab=nothing", 200, "topic_records.js"),
+        ("/topics/Orders", 404, "This topic does not exist"),
+        ("/topics/orders/", 404, "This topic does not exist"),
+        ("/groups/a%2Fb?tab=offsets", 200, "group_offsets.js"),
+        ("/groups/a~2fb?tab=reset", 200, "group_reset.js"),
+        ("/groups/~2e~2e", 200, "group_members.js"),
+        ("/groups/a%20b", 404, "This group does not exist"),
+        ("/groups/~ff", 404, "This group does not exist"),
+    ],
+)
+async def test_a_topic_and_a_group_have_a_page(
+    http: Browserless, broker: FakeBroker, path: str, status: int, words: str
+) -> None:
+    broker.topic_rows = [topic("orders")]
+    broker.group_rows = [group("a/b"), group("..")]
+    cookie = await sign_in(http)
+    answer = await http.get(path, token=None, Cookie=cookie)
+    text = await text_of(answer)
+    assert answer.status_code == status and words in text
+    assert ("missing.js" in text) is (status == 404)
+    assert (await http.get(path, token=None)).status_code == 401
+
+
+async def test_a_link_to_a_topic_signs_in_there(http: Browserless, broker: FakeBroker, clock: Clock) -> None:
+    code = broker.links.make(clock.ms)
+    answer = await http.get(f"/groups/a%2Fb?code={code}", token=None, **NAVIGATION)
+    assert answer.status_code == 303 and answer.headers["Location"] == "/groups/a~2fb"
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/records", "/topics"),
+        ("/records?limit=20", "/topics"),
+        ("/records?topic=a.b", "/topics/a.b?start=latest"),
+        ("/records?topic=..%2F%2Fx.example", "/topics/..~2f~2fx.example?start=latest"),
+        ("/records?topic=o&start=offset&at=7&key=a%26b", "/topics/o?start=offset&at=7&key=a%26b"),
+    ],
+)
+async def test_the_old_page_of_records_leads_to_the_topics(
+    http: Browserless, path: str, location: str
+) -> None:
+    answer = await http.get(path, token=None)
+    assert answer.status_code == 303 and answer.headers["Location"] == location

@@ -3,13 +3,22 @@
 import pytest
 
 from broker.controller.rows.topics import GroupRow
-from webui.live.lag_history import MAX_GROUPS, LagHistory
+from webui.live.lag_history import LEAST_SAMPLES, MAX_GROUPS, TREND_SAMPLES, LagHistory
 
 STEP = 10_000
+NOTHING = {"at_ms": [], "lag": [], "lost": []}
 
 
-def row(name: str, lag: int | None) -> GroupRow:
-    return GroupRow(name, "Stable", "consumer", 1, lag)
+def row(name: str, lag: int | None, lost: int | None = None) -> GroupRow:
+    return GroupRow(name, "Stable", "consumer", 1, lag, lost=lost)
+
+
+def trend(*samples: tuple[int | None, int | None]) -> float | None:
+    """Of a group with these lags and lost records, by ten seconds."""
+    history = LagHistory()
+    for number, (lag, lost) in enumerate(samples):
+        history.add([row("a", lag, lost), row("b", 0)], number * STEP)
+    return history.with_trend(row("a", 0)).lag_per_s
 
 
 def filled(count: int) -> LagHistory:
@@ -29,10 +38,14 @@ def test_a_sample_is_due_every_ten_seconds(passed: int, due: bool) -> None:
 
 def test_a_group_and_the_total_have_their_lags() -> None:
     history = filled(4)
-    assert history.columns("a", 3_600) == {"at_ms": [0, STEP, 2 * STEP, 3 * STEP], "lag": [0, 1, 2, 3]}
+    assert history.columns("a", 3_600) == {
+        "at_ms": [0, STEP, 2 * STEP, 3 * STEP],
+        "lag": [0, 1, 2, 3],
+        "lost": [None] * 4,
+    }
     assert history.columns("", 3_600)["lag"] == [10, 11, 12, 13]
-    assert history.columns("c", 3_600) == {"at_ms": [], "lag": []}
-    assert LagHistory().columns("", 3_600) == {"at_ms": [], "lag": []}
+    assert history.columns("c", 3_600) == NOTHING
+    assert LagHistory().columns("", 3_600) == NOTHING
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(19, 2), (20, 3), (21, 3)])
@@ -73,3 +86,40 @@ def test_the_groups_with_the_largest_lag_are_kept(count: int) -> None:
     kept = [number for number in range(count) if history.columns(f"g{number}", 60)["lag"]]
     assert kept == list(range(max(0, count - MAX_GROUPS), count))
     assert history.columns("", 60)["lag"] == [sum(range(count))]
+
+
+@pytest.mark.parametrize("count", [LEAST_SAMPLES - 1, LEAST_SAMPLES, LEAST_SAMPLES + 1])
+def test_a_trend_needs_some_samples(count: int) -> None:
+    found = trend(*((number * 100, 0) for number in range(count)))
+    assert found == (None if count < LEAST_SAMPLES else 10.0)
+
+
+def test_a_group_that_catches_up_has_a_negative_trend() -> None:
+    assert trend(*((10_000 - 500 * number, 0) for number in range(9))) == -50.0
+    assert trend(*((7, None) for _ in range(9))) == 0.0
+    assert trend((None, None), (None, None), (1, 0), (2, 0)) is None
+
+
+def test_records_that_are_lost_are_no_progress() -> None:
+    """The log deletes what the group has not read, and the group goes on behind it: its lag falls by 900 at
+    once, without a record read.
+    """
+    lags = [(1_000, 0), (1_000, 300), (1_000, 900), (100, 0), (100, 0), (100, 0)]
+    assert trend(*lags) == 0.0
+    told = trend(*((lag, None) for lag, _ in lags))
+    assert told is not None and told < 0
+
+
+def test_only_the_last_ten_minutes_make_a_trend() -> None:
+    before = [(number * 1_000, 0) for number in range(100)]
+    assert trend(*before, *((5, 0) for _ in range(TREND_SAMPLES))) == 0.0
+    assert trend(*before, *((5, 0) for _ in range(TREND_SAMPLES - 1))) != 0.0
+
+
+def test_lost_records_have_a_history_of_their_own() -> None:
+    history = LagHistory()
+    history.add([row("a", 10, 4), row("b", 5, None)], 0)
+    history.add([row("a", 10, 6), row("c", 5, 1)], STEP)
+    assert history.columns("a", 60)["lost"] == [4, 6]
+    assert history.columns("c", 60)["lost"] == [None, 1]
+    assert history.columns("", 60)["lost"] == [4, 7]

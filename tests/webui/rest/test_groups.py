@@ -20,7 +20,7 @@ from broker.coordinator.share.dead_letters import DeadLetterCounts
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
 from webui.problem import PROBLEM
-from webui.rest.groups import GROUP_DETAIL, IN_USE, RESET
+from webui.rest.groups import GROUP_DETAIL, GROUP_PAGE, IN_USE, RESET
 
 STRANGE = 'a/b?c#d %2e <script> ../offsets "y"'
 NAMES = ("g", STRANGE)
@@ -185,3 +185,23 @@ async def test_a_share_group_with_a_dead_letter_queue_has_the_number_of_its_dead
     await world.control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, (op,)),)), BROKER_ITSELF)
     answer = await (await http.get("/api/v1/groups/s")).get_json()
     assert answer["dead_letters"] == {"topic": "dlq.t", "records": 3}
+
+
+async def test_lost_records_are_told_and_such_groups_are_the_worst(
+    http: Browserless, world: LogWorld
+) -> None:
+    world.commit("far", "t", 7, 0)
+    log = world.partitions.log("t", 0)
+    assert log is not None
+    for start, lost in ((4, 0), (5, 1), (10, 6)):
+        log.delete_records_before(start)
+        detail = GROUP_DETAIL.check(await (await http.get(path("g"))).get_json())
+        assert (detail["lag"], detail["lost"]) == (10, lost)
+        assert [each["lost"] for each in detail["offsets"]] == [lost, 0]
+    world.commit("more", "t", 10, 0)
+    answer = await http.get("/api/v1/groups?sort=worst&order=desc")
+    rows = GROUP_PAGE.check(await answer.get_json())["items"]
+    assert [row["group_id"] for row in rows] == ["far", *sorted(NAMES), "more"]
+    assert [row["lost"] for row in rows] == [3, 6, 6, 0]
+    page = GROUP_PAGE.check(await (await http.get("/api/v1/groups?filter=lost")).get_json())
+    assert page["total"] == 3

@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from broker.partitions import record_reader
+from broker.partitions.record_expression import MAX_JSON
 from tests.webui.conftest import Browserless
 from tests.webui.log_world import WALL_MS, LoggedBroker, LogWorld
 from webui.console import Console
@@ -405,3 +406,36 @@ async def test_a_large_value_that_is_not_sent_lets_the_next_one_through(
         assert (answer.status_code, await answer.get_data()) == (200, b"")
         del answer
     assert console.downloads.value == 1
+
+
+async def test_records_are_selected_by_a_condition(http: Browserless, world: LogWorld) -> None:
+    world.append("t", *((f"k{n}", json.dumps({"n": n, "odd": n % 2 == 1})) for n in range(20)))
+    found = await browse(http, from_={"earliest": True}, where='$.n > 10 and $.odd == true or key == "k0"')
+    assert [item["key"]["text"] for item in found["items"]] == ["k0", "k11", "k13", "k15", "k17", "k19"]
+    both = await browse(http, from_={"earliest": True}, where="$.n > 10", contains="1")
+    assert [item["offset"] for item in both["items"]] == [*range(11, 20)]
+    problem = await refused(http, BROWSE, {"where": "$.n >"})
+    assert problem["where"] == "/where" and "ends too early" in problem["detail"]
+
+
+async def test_a_long_value_is_no_json_and_is_not_parsed(http: Browserless, world: LogWorld) -> None:
+    for over in (-1, 0, 1):
+        padding = MAX_JSON + over - len('{"n": 1, "x": ""}')
+        world.append("t", (None, json.dumps({"n": 1, "x": "x" * padding})))
+    found = await browse(http, from_={"earliest": True}, where="$.n == 1")
+    assert [item["offset"] for item in found["items"]] == [0, 1]
+
+
+async def test_a_reading_that_follows_goes_on_at_the_end(http: Browserless, world: LogWorld) -> None:
+    world.append("t", (None, "old"))
+    first = await browse(http, from_={"latest": 1}, limit=1, follow=True)
+    assert first["stopped"] == "end" and first["next"] is not None
+    made = world.committer.commits
+    nothing = await browse(http, cursor=first["next"], follow=True)
+    assert nothing["items"] == [] and nothing["next"] is not None
+    assert world.committer.commits == made, "a wait in vain is not in the audit trail"
+    world.append("t", (None, "new"), (None, "newer"))
+    found = await browse(http, cursor=nothing["next"], follow=True)
+    assert [item["value"]["text"] for item in found["items"]] == ["new", "newer"]
+    assert world.committer.commits == made + 1
+    assert (await browse(http, cursor=found["next"]))["next"] is None

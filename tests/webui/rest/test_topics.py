@@ -19,6 +19,8 @@ from webui.rest.topics import (
     REFUSED_COUNT,
     TOPIC_CONFIGS,
     TOPIC_DETAIL,
+    TOPIC_GROUP_PAGE,
+    TOPIC_PAGE,
 )
 
 TOPICS = "/api/v1/topics"
@@ -234,3 +236,40 @@ async def test_deletion_can_be_disabled(tmp_path: Path) -> None:
     other = Browserless(build_app(console).test_client(use_cookies=False))
     assert (await problem(await other.ask("DELETE", ONE), 409))["code"] == "TOPIC_DELETION_DISABLED"
     world.close()
+
+
+async def test_a_topic_is_told_with_its_retention_rates_groups_and_last_write(
+    http: Browserless, world: LogWorld, broker: LoggedBroker
+) -> None:
+    world.topic("orders", 2, retention_ms="5000", retention_bytes="-1", cleanup_policy="compact,delete")
+    row = TOPIC_DETAIL.check(await (await http.get(ONE)).get_json())
+    assert (row["cleanup"], row["retention_ms"], row["retention_bytes"]) == ("compact,delete", 5_000, -1)
+    assert row["last_write_at"] is None and row["records_in_per_s"] is None and row["groups"] is None
+    world.append("orders", ("k", "x" * 100), ("l", "y" * 100))
+    world.commit("readers", "orders", 1)
+    (row, _) = TOPIC_PAGE.check(await (await http.get(TOPICS)).get_json())["items"]
+    assert row["last_write_at"] == "2023-11-14T22:13:20.000Z" and row["groups"] == 1
+    broker.now_ms += 1_000
+    world.append("orders", ("k", "x" * 100), partition=1)
+    (row, _) = TOPIC_PAGE.check(await (await http.get(f"{TOPICS}?sort=in&order=desc")).get_json())["items"]
+    assert row["name"] == "orders" and row["records_in_per_s"] == 3.0 and row["bytes_out_per_s"] == 0.0
+    assert row["bytes_in_per_s"] == row["size_bytes"] > 300
+
+
+async def test_the_groups_of_a_topic_are_told_with_their_lag_in_it(
+    http: Browserless, world: LogWorld
+) -> None:
+    world.topic("orders", 2)
+    world.topic("clicks")
+    world.append("orders", *((None, "x") for _ in range(5)))
+    world.append("clicks", *((None, "x") for _ in range(50)))
+    world.commit("both", "orders", 2, 0)
+    world.commit("both", "clicks", 0)
+    world.commit("other", "clicks", 0)
+    await world.share("sharers", "orders", 1, 0)
+    page = TOPIC_GROUP_PAGE.check(await (await http.get(f"{ONE}/groups?sort=lag&order=desc")).get_json())
+    assert [(row["group_id"], row["group_type"], row["lag"]) for row in page["items"]] == [
+        ("sharers", "share", 4),
+        ("both", "classic", 3),
+    ]
+    await problem(await http.get(f"{TOPICS}/nothing/groups"), 404)

@@ -1,7 +1,7 @@
 // Builds DOM elements. Text is only ever inserted as text: nothing uses innerHTML, and the
 // Content-Security-Policy (trusted-types 'none') forbids it.
 
-import { visibleParts } from "./names.js";
+import { visibleParts, visibleText } from "./names.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -142,6 +142,31 @@ export function copyButton(text, label = "Copy") {
       button.textContent = "Not allowed";
     }
     setTimeout(() => (button.textContent = label), 1600);
+  });
+  return button;
+}
+
+/** A name that somebody else chose, in one line, with the whole in a tooltip and a button that copies it. */
+export function named(name, href = null, ...more) {
+  const shown = visibleText(name);
+  return h("span.named", h(href === null ? "span.name.cut" : "a.name.cut", { href, title: shown }, name), ...more, copyIcon(name, shown));
+}
+
+function copyIcon(text, shown) {
+  const label = `Copy ${shown}`;
+  const button = h("button.plain.icon-only.copy", { type: "button", title: label, "aria-label": label }, icon("copy"));
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.title = "Copied";
+    } catch {
+      button.title = "Not allowed";
+    }
+    button.dataset.said = button.title;
+    setTimeout(() => {
+      button.title = label;
+      delete button.dataset.said;
+    }, 1600);
   });
   return button;
 }

@@ -146,8 +146,9 @@ class DeletionPanel extends Form {
 }
 
 export class DeleteGroupPanel extends DeletionPanel {
-  constructor({ row, onclose }) {
-    super({ row, onclose });
+  constructor(given) {
+    super(given);
+    const { row } = this;
     this.build({
       title: ["Delete the group ", h("span.name", row.group_id)],
       save: "Delete group",
@@ -159,13 +160,15 @@ export class DeleteGroupPanel extends DeletionPanel {
 
   async apply() {
     await remove(pathOf(this.row.group_id));
+    this.ondone?.();
     return [`Deleted ${this.row.group_id}.`];
   }
 }
 
 export class DeleteOffsetsPanel extends DeletionPanel {
-  constructor({ row, topic, onclose }) {
-    super({ row, topic, onclose });
+  constructor(given) {
+    super(given);
+    const { row, topic } = this;
     this.build({
       title: ["Delete the offsets of ", h("span.name", topic), " in ", h("span.name", row.group_id)],
       save: "Delete offsets",

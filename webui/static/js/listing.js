@@ -11,14 +11,14 @@ const PAGE = 50;
 export class Listing {
   /**
    * `topic`: the live table's name; `columns`, `keyOf`, `label` as in Table; `nouns`: [one, many]; `sort`: the
-   * default column; `rising`: columns that sort ascending first; `none()`: the empty state; `below(key)`: an
+   * default column, in the `order`; `shape`: the default filter, of which "all" is none; `rising`: columns that sort ascending first; `none()`: the empty state; `below(key)`: an
    * element shown below a row; `onrow(row)` as in Table; `arrived(answer)`: called with each answer,
    * `drawn(answer)` whenever its rows are drawn; `also`: further URL parameters of the page, with their defaults;
    * `filtered`: what is shown if nothing matches.
    */
-  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, drawn = () => {}, topics = {}, also = {}, onrow = null, filtered = null }) {
+  constructor({ topic, columns, keyOf, label, nouns, sort, order = "asc", shape = "", rising = [sort], none, below = () => null, arrived = () => {}, drawn = () => {}, topics = {}, also = {}, onrow = null, filtered = null }) {
     Object.assign(this, { topic, nouns, natural: sort, rising, none, below, arrived, drawn, topics });
-    this.url = new UrlState({ q: "", shape: "", sort, order: "asc", offset: "0", ...also });
+    this.url = new UrlState({ q: "", shape, sort, order, offset: "0", ...also });
     this.box = document.getElementById("table");
     this.filter = document.getElementById("filter");
     this.shape = document.getElementById("shape");
@@ -55,13 +55,14 @@ export class Listing {
   ask(changes) {
     this.url.set(changes);
     const { q, shape, sort, order, offset } = this.url.values;
-    this.live.open({ search: q, ...(shape && { filter: shape }), sort, order, offset, limit: PAGE });
+    this.live.open({ search: q, ...(shape && shape !== "all" && { filter: shape }), sort, order, offset, limit: PAGE });
   }
 
   clear() {
     this.filter.value = "";
-    if (this.shape) this.shape.value = "";
-    this.ask({ q: "", shape: "", offset: "0" });
+    const { shape } = this.url.defaults;
+    if (this.shape) this.shape.value = shape;
+    this.ask({ q: "", shape, offset: "0" });
   }
 
   sortBy(key) {
@@ -73,11 +74,12 @@ export class Listing {
   show() {
     if (!this.answer) return;
     const { items, total, of, upstream } = this.answer;
+    const isPlain = this.url.values.q === "" && this.url.values.shape === this.url.defaults.shape;
     this.read.show(upstream);
     this.table.showSort(this.url.values.sort, this.url.values.order);
     this.table.show(items, this.below);
     this.drawn(this.answer);
-    const shown = items.length ? this.table.element : of ? this.filtered : unread(upstream, this.topic) ?? (this.nothing ??= this.none());
+    const shown = items.length ? this.table.element : of && !(isPlain && total === 0) ? this.filtered : unread(upstream, this.topic) ?? (this.nothing ??= this.none());
     if (this.box.firstChild !== shown) replace(this.box, shown);
     const noun = this.nouns[of === 1 ? 0 : 1];
     setText(this.count, of === 0 ? "" : total === of ? `${group(of)} ${noun}` : `${group(total)} of ${group(of)} ${noun}`);

@@ -27,6 +27,26 @@ export function inPath(name) {
   return encodeURIComponent(name.replace(/[~/]|^\.{1,2}$/g, (found) => [...found].map((one) => `~${one.charCodeAt(0).toString(16)}`).join("")));
 }
 
+/** The name of the thing of which this page is, whose address is `prefix` and the name. */
+export function nameOfPage(prefix) {
+  const given = decodeURIComponent(location.pathname.slice(prefix.length));
+  return given.replace(/(?:~[0-9a-f]{2})+/gi, (bytes) => {
+    try {
+      return decodeURIComponent(bytes.replaceAll("~", "%"));
+    } catch {
+      return bytes;
+    }
+  });
+}
+
+export function topicPage(name, tab = "") {
+  return `/topics/${inPath(name)}${tab && `?tab=${tab}`}`;
+}
+
+export function groupPage(id, tab = "") {
+  return `/groups/${inPath(id)}${tab && `?tab=${tab}`}`;
+}
+
 function spaces(count) {
   return count === 1 ? "A space" : `${count} spaces`;
 }

@@ -4,6 +4,7 @@ import { get, post } from "./api.js";
 import { setDisplay } from "./display.js";
 import { h, icon, replace, setText } from "./dom.js";
 import { entityText } from "./entity.js";
+import { groupPage, topicPage } from "./names.js";
 import { debounced } from "./shell.js";
 import { group as digits, settingText } from "./units.js";
 
@@ -17,9 +18,9 @@ const query = (parameters) => new URLSearchParams(parameters);
 const SOURCES = [
   ["Quota rules", (q) => `/api/v1/client-quotas?${query({ search: q, limit: EACH })}`, ({ entity }) => ({ text: entityText(entity), href: "ip" in entity ? `/ip-quotas?${query({ q: entity.ip ?? "" })}` : `/quotas?${query({ rule: JSON.stringify(entity) })}` })],
   ["Clients", (q) => `/api/v1/usage?${query({ search: q, limit: EACH })}`, ({ user, client_id: id }) => ({ text: id || "no client id", note: user, href: `/explain?${query({ user, client_id: id })}` })],
-  ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: `/topics?${query({ q: name })}` })],
+  ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: topicPage(name) })],
   ["Transactional ids", (q) => `/api/v1/transactions?${query({ search: q, limit: EACH })}`, ({ transactional_id: id }) => ({ text: id, href: `/transactions?${query({ q: id })}` })],
-  ["Groups", (q) => `/api/v1/groups?${query({ search: q, limit: EACH })}`, ({ group_id: id }) => ({ text: id, href: `/groups?${query({ q: id })}` })],
+  ["Groups", (q) => `/api/v1/groups?${query({ search: q, limit: EACH })}`, ({ group_id: id }) => ({ text: id, href: groupPage(id) })],
   ["Settings", (q) => `/api/v1/broker-configs?${query({ search: q, limit: EACH })}`, (row) => ({ text: row.name, note: settingText(row, row.value) ?? "", href: `/settings?${query({ q: row.name })}` })],
 ];
 
@@ -29,7 +30,6 @@ const BEGINNINGS = [
   ["Import client quotas", "/quotas", "#import", "editor"],
   ["Limit an address", "/ip-quotas", "#new", "editor"],
   ["Create a topic", "/topics", "#new", "editor"],
-  ["Produce a record", "/records", "#produce", "editor"],
   ["Reset the offsets of a group", "/groups", "", "editor"],
   ["Add a client metrics subscription", "/client-metrics", "#new", "editor"],
   ["Import client metrics subscriptions", "/client-metrics", "#import", "editor"],

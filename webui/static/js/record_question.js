@@ -1,14 +1,18 @@
-// The form that says which records to read: topic, partitions, where to begin, filters and schemas.
+// The form that says which records of a topic to read: partitions, where to begin, filters and schemas.
 
 import { h, setText } from "./dom.js";
 import { readPartitions } from "./partition_list.js";
 
+const STARTS = { latest: "the latest", earliest: "the earliest", offset: "an offset", time: "a time", live: "now on (live)" };
 const LIMITS = [20, 50, 100, 500];
 const FORMATS = { "": "no schema", avro: "Avro schema (JSON)", descriptor_set: "Protobuf FileDescriptorSet (file)", proto: "Protobuf .proto text" };
+
+const CONDITION = "$.customer.country is a path in the value’s JSON, $.items[*].sku of any element; also key, value, partition, offset, timestamp. Compare with == != < <= > >= contains startswith, combine with and, or, not and ( ).";
 
 /** Parses where to begin: {from} of the request, or {error}. */
 export function readStart(kind, typed, limit) {
   if (kind === "earliest") return { from: { earliest: true } };
+  if (kind === "live") return { from: { latest: 1 }, follow: true };
   if (kind === "latest") return { from: { latest: limit } };
   if (kind === "offset") {
     if (!/^\d{1,18}$/.test(typed.trim())) return { error: "Enter an offset, a whole number from 0 on." };
@@ -63,59 +67,62 @@ class SchemaFields {
 }
 
 export class RecordQuestion {
-  /** `values`: those of the URL; `onread(body)` is called with the request's body. */
-  constructor(form, values, { onread, onchange }) {
+  /** `values`: those of the URL; `onread(body)` is called with the request's body, `onstop()` while it is live. */
+  constructor(form, values, { onread, onstop }) {
     this.form = form;
+    this.onstop = onstop;
     const input = (name, more = {}) => h("input", { id: name, type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${name}-note`, ...more });
-    this.suggestions = h("datalist", { id: "topics" });
-    this.topic = input("topic", { list: "topics", placeholder: "orders" });
     this.partitions = input("partitions", { placeholder: "all" });
-    this.start = h("select", { id: "start" }, Object.entries({ latest: "the latest", earliest: "the earliest", offset: "an offset", time: "a time" }).map(([value, text]) => h("option", { value }, text)));
+    this.start = h("select", { id: "start" }, Object.entries(STARTS).map(([value, text]) => h("option", { value }, text)));
     this.at = input("at");
     this.limit = h("select", { id: "limit" }, LIMITS.map((count) => h("option", { value: String(count) }, String(count))));
     this.key = input("key", { placeholder: "any" });
     this.contains = input("contains", { placeholder: "any", type: "search" });
+    this.where = input("where", { placeholder: '$.total > 100 and key startswith "a"', maxlength: 1024 });
     this.schemas = { key_schema: new SchemaFields("key-schema", "Keys"), value_schema: new SchemaFields("value-schema", "Values") };
     this.trouble = h("div.field-error", { role: "alert" });
     this.read = h("button.primary", { type: "submit" }, "Read records");
+    this.stop = h("button", { type: "button", hidden: true, onclick: () => onstop() }, "Stop");
     const field = (element, label, note) => h("div.field", h("label", { for: element.id }, label), element, h("span.note", { id: `${element.id}-note` }, note));
     this.atField = field(this.at, "Offset", "");
     form.append(
       h("div.question-fields",
-        field(this.topic, "Topic", this.suggestions),
         field(this.partitions, "Partitions", "Such as 0, 2-4"),
         h("div.field", h("label", { for: "start" }, "From"), this.start),
         this.atField,
-        h("div.field", h("label", { for: "limit" }, "Records"), this.limit),
+        this.limitField = h("div.field", h("label", { for: "limit" }, "Records"), this.limit),
         field(this.key, "Key", "Exactly this key"),
-        field(this.contains, "Text", "In key, value or a header; case matters")),
+        field(this.contains, "Text", "In key, value or a header; case matters"),
+        h("div.field.wide", h("label", { for: "where" }, "Condition"), this.where, h("span.note", { id: "where-note" }, CONDITION))),
       h("details", h("summary", "Schemas"), h("div.schemas", this.schemas.key_schema.element, this.schemas.value_schema.element)),
       this.trouble,
-      h("div.buttons", this.read));
-    for (const name of ["topic", "partitions", "start", "at", "limit", "key", "contains"]) this[name].value = values[name];
+      h("div.buttons", this.read, this.stop));
+    for (const name of ["partitions", "at", "limit", "key", "contains", "where"]) this[name].value = values[name];
+    this.start.value = values.start in STARTS ? values.start : "latest";
     this.start.addEventListener("change", () => this.showStart(true));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit(onread);
     });
-    form.addEventListener("input", () => {
-      setText(this.trouble, "");
-      onchange();
-    });
+    form.addEventListener("input", () => setText(this.trouble, ""));
     this.showStart();
   }
 
   get values() {
-    const trimmed = Object.fromEntries(["topic", "partitions", "at"].map((name) => [name, this[name].value.trim()]));
+    const trimmed = Object.fromEntries(["partitions", "at", "where"].map((name) => [name, this[name].value.trim()]));
     return { ...trimmed, start: this.start.value, limit: this.limit.value, key: this.key.value, contains: this.contains.value };
   }
 
-  suggest(names) {
-    this.suggestions.replaceChildren(...names.map((name) => h("option", { value: name })));
+  /** While records are read as they arrive, they can be stopped. */
+  live(isLive) {
+    this.stop.hidden = !isLive;
+    this.read.hidden = isLive;
   }
 
   showStart(isNew = false) {
     const kind = this.start.value;
+    this.limitField.hidden = kind === "live";
+    setText(this.read, kind === "live" ? "Follow" : "Read records");
     this.atField.hidden = !["offset", "time"].includes(kind);
     this.at.type = kind === "time" ? "datetime-local" : "text";
     if (kind === "time") this.at.step = "0.001";
@@ -130,18 +137,17 @@ export class RecordQuestion {
   }
 
   async submit(onread) {
-    const topic = this.topic.value.trim();
-    if (topic === "") return this.fail("Enter a topic.", this.topic);
     const { list, error } = readPartitions(this.partitions.value);
     if (error) return this.fail(error, this.partitions);
     const limit = Number(this.limit.value);
-    const { from, error: wrong } = readStart(this.start.value, this.at.value, limit);
+    const { from, follow, error: wrong } = readStart(this.start.value, this.at.value, limit);
     if (wrong) return this.fail(wrong, this.at);
     setText(this.trouble, "");
-    const body = { from, limit };
+    const body = follow ? { from, follow, limit: 1 } : { from, limit };
     if (list.length) body.partitions = list;
     if (this.key.value !== "") body.key = { text: this.key.value };
     if (this.contains.value !== "") body.contains = this.contains.value;
+    if (this.where.value.trim() !== "") body.where = this.where.value.trim();
     try {
       for (const [name, fields] of Object.entries(this.schemas)) {
         const schema = await fields.read();
@@ -151,6 +157,6 @@ export class RecordQuestion {
       this.form.querySelector("details").open = true;
       return this.fail(problem.message);
     }
-    onread(topic, body);
+    onread(body);
   }
 }

@@ -7,10 +7,11 @@ import { count, group } from "./units.js";
 export class Selection {
   /**
    * `bar`: shows the selection and its action; `keyOf(row)`; `labelOf(row)`: a row's name; `noun`;
-   * `more()`: resolves to all rows that match the filter; `act`: {label, run(rows)}.
+   * `more()`: resolves to all rows that match the filter; `acts`: [{label, run(rows), role, isDangerous}], the last
+   * by the key Delete; or one `act`, which is dangerous and for editors.
    */
-  constructor({ bar, keyOf, labelOf, noun, more, act }) {
-    Object.assign(this, { bar, keyOf, labelOf, noun, more, act });
+  constructor({ bar, keyOf, labelOf, noun, more, act, acts = [{ role: "editor", isDangerous: true, ...act }] }) {
+    Object.assign(this, { bar, keyOf, labelOf, noun, more, acts });
     this.chosen = new Map();
     this.visible = [];
     this.total = 0;
@@ -114,13 +115,14 @@ export class Selection {
     if (this.said === said) return;
     this.said = said;
     const rest = this.total > size;
-    this.button = needs("editor", h("button.danger", { type: "button", onclick: () => this.act.run(this.rows) }, this.act.label));
+    const buttons = this.acts.map(({ label, run, role, isDangerous }) => needs(role, h(isDangerous ? "button.danger" : "button", { type: "button", onclick: () => run(this.rows) }, label)));
+    this.button = buttons.at(-1);
     this.first = rest ? h("button", { type: "button", onclick: () => this.chooseAll() }, `Select all ${group(this.total)}`) : this.button;
     replace(this.bar,
       h("output", h("b", count(size, this.noun)), " selected"),
       rest && this.first,
       h("span.push"),
       h("button.plain", { type: "button", onclick: () => this.clear() }, "Clear", h("kbd", { "aria-hidden": "true" }, "Esc")),
-      this.button);
+      buttons);
   }
 }

@@ -1,20 +1,65 @@
-// The settings of a topic: value in force, source, default and meaning; some are set or removed together.
+// The settings of a topic, in groups: value in force with its unit, source, default and meaning; some are set or removed
+// together.
 
 import { get, patch } from "./api.js";
 import { failed, h, iconButton, needs, replace, setText } from "./dom.js";
+import { helpText } from "./help_text.js";
 import { Editor } from "./editor.js";
 import { pathOf } from "./topic_panels.js";
 import { readConfig } from "./quantities.js";
-import { count } from "./units.js";
+import { bytes, count, everyText, group as digits, isBinary } from "./units.js";
 import { guard } from "./unsaved.js";
 
 const SOURCES = { topic: "this topic", "dynamic-broker": "this broker", "dynamic-default": "all brokers", file: "configuration file", default: "default" };
+
+const GROUPS = [
+  ["Retention", /^(cleanup\.policy|retention\.|file\.delete)/],
+  ["Compaction", /^(delete\.retention|(min|max)\.compaction|min\.cleanable)/],
+  ["Records", /^(max\.(message|decompressed)|compression\.|message\.|record\.)/],
+  ["Durability", /^(flush\.|min\.insync|unclean\.|leader\.|follower\.)/],
+  ["Files", /^(segment\.|index\.|preallocate)/],
+  ["Tiered storage", /^(remote\.|local\.)/],
+  ["Other", /^/],
+];
+
+function groupOf(key) {
+  return GROUPS.find(([, keys]) => keys.test(key))[0];
+}
+
+const MOST = 2 ** 63;
+
+/** A value in words: 604800000 of ms is 7 d; the value itself where it has no unit. */
+export function valueText(value, unit, type) {
+  if (value === null || value === undefined || value === "") return value ?? "";
+  const number = Number(value);
+  if (!/^-?\d+$/.test(value)) return value;
+  if (["long", "double"].includes(type) && number >= MOST) return "no limit";
+  if (unit === "ms") return number === -1 ? "no limit" : number > 0 ? everyText(number) : value;
+  if (unit === "bytes") return number === -1 ? "no limit" : number > 0 ? bytes(number, isBinary(number)) : value;
+  return number >= 10_000 ? digits(value) : value;
+}
+
+/** The unit of a setting: the broker tells it, or the key ends in it. */
+function unitOf({ name, unit }) {
+  return unit || (name.endsWith(".ms") ? "ms" : name.endsWith(".bytes") ? "bytes" : "");
+}
+
+function shownValue(value, each) {
+  const text = valueText(value, unitOf(each), each.type);
+  return h("span.name", { title: text === value ? null : `${each.name}=${value}` }, text);
+}
 
 // What holds once the topic has no value of its own. The broker's may be in hours or minutes.
 function inherited({ synonyms, default: builtIn }) {
   const below = synonyms.find(({ source }) => source !== "topic");
   const unit = below?.name.match(/\.(hours|minutes)$/)?.[1];
   return unit ? `${below.value} ${unit}` : (below?.value ?? builtIn ?? "");
+}
+
+function inheritedValue(each) {
+  const text = inherited(each);
+  if (text === "" && each.source === "topic" && each.synonyms.length < 2) return h("span.quiet", { title: "The cluster does not tell" }, "–");
+  return / (hours|minutes)$/.test(text) ? h("span.name", text) : shownValue(text, each);
 }
 
 export class ConfigPanel extends Editor {
@@ -25,12 +70,9 @@ export class ConfigPanel extends Editor {
     this.rows = null;
     this.filter = h("input", { id: "config-filter", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Search settings" });
     this.own = h("input", { id: "config-own", type: "checkbox" });
-    this.own.checked = Object.keys(row.configs).length > 0;
-    this.list = h("tbody");
-    this.table = h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Configuration" },
-      h("table.small-table.configs", h("thead", h("tr", ["Config", "Value", "Source", "Inherited value", ""].map((label) => h("th", { scope: "col" }, label || h("span.hidden", "Actions"))))), this.list));
+    this.list = h("table.small-table.configs");
+    this.table = h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Configuration" }, this.list);
     this.build({
-      title: ["Configuration of ", h("span.name", row.name)],
       save: "Save configuration",
       fields: [h("div.toolbar", h("label.hidden", { for: "config-filter" }, "Search settings"), this.filter, h("label.check", this.own, "Only this topic’s own")), this.table],
     });
@@ -71,21 +113,25 @@ export class ConfigPanel extends Editor {
     const wanted = this.filter.value.trim().toLowerCase();
     if (!this.rows) return;
     const shown = this.rows.filter((each) => this.edits.has(each.name) || ((!this.own.checked || each.source === "topic") && (each.name.includes(wanted) || each.documentation.toLowerCase().includes(wanted))));
-    replace(this.list, shown.length ? shown.map((each) => this.line(each)) : h("tr", h("td.quiet", { colspan: 5 }, this.own.checked ? "No setting of its own." : "No match.")));
+    const groups = GROUPS.map(([label]) => [label, shown.filter((each) => groupOf(each.name) === label)]).filter(([, rows]) => rows.length);
+    const head = ["Setting", "Value", "Source", "Inherited value", ""].map((label) => h("th", { scope: "col" }, label || h("span.hidden", "Actions")));
+    replace(this.list, h("thead", h("tr", head)), groups.length
+      ? groups.map(([label, rows]) => h("tbody", h("tr.group", h("th", { colspan: 5, scope: "rowgroup" }, label)), rows.map((each) => this.line(each))))
+      : h("tbody", h("tr", h("td.quiet", { colspan: 5 }, this.own.checked && wanted === "" ? "This topic has no setting of its own: the broker’s defaults apply." : "No match."))));
   }
 
   line(each) {
     const edited = this.edits.has(each.name);
     const typed = this.edits.get(each.name);
-    const input = edited && typed !== null && h("input.mono", { type: "text", "aria-label": `Value of ${each.name}`, autocomplete: "off", spellcheck: "false", data: { key: each.name } });
+    const input = edited && typed !== null && h("input.mono", { type: "text", "aria-label": `Value of ${each.name}`, placeholder: { ms: "such as 7 d", bytes: "such as 10 MiB" }[unitOf(each)], autocomplete: "off", spellcheck: "false", data: { key: each.name } });
     if (input) input.value = typed;
-    const value = input || (edited ? h("span.quiet", "removed") : h("span.name.mono", each.value ?? ""));
+    const value = input || (edited ? h("span.quiet", "removed") : shownValue(each.value, each));
     const set = iconButton("edit", `Set ${each.name}`, () => this.edit(each.name, each.value ?? ""));
     const drop = iconButton("remove", `Remove ${each.name}`, () => this.edit(each.name, null));
     const back = iconButton("close", `Keep ${each.name}`, () => this.keep(each.name));
     return h("tr", { data: { edited: edited ? "yes" : "no" } },
-      h("td", h("span.two", h("code", each.name), h("span.doc", each.documentation))),
-      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Inherited value" } }, h("span.name.mono", inherited(each))),
+      h("td", h("span.two", h("code", each.name), h("span.doc", helpText(each.documentation)), each.allowed && h("span.doc", helpText(`Allowed: ${each.allowed}`)))),
+      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Inherited value" } }, inheritedValue(each)),
       h("td.actions", edited ? back : [needs("editor", set), each.source === "topic" && needs("editor", drop)]));
   }
 

@@ -1,74 +1,14 @@
-// The panels of a topic: create it, add partitions, delete it. webui/static/js/topic_configs.js edits its settings.
+// The panels of a topic: add partitions, delete it.
 
-import { post, put, remove } from "./api.js";
+import { put, remove } from "./api.js";
 import { h } from "./dom.js";
 import { Editor, field } from "./editor.js";
-import { readConfig } from "./quantities.js";
 import { count, group, readWhole } from "./units.js";
 
 export const PATH = "/api/v1/topics";
 
 export function pathOf(name) {
   return `${PATH}/${encodeURIComponent(name)}`;
-}
-
-/** Parses lines "key=value": {values} or {error}. */
-export function readSettings(typed) {
-  const values = {};
-  for (const line of typed.split("\n").map((each) => each.trim()).filter(Boolean)) {
-    const at = line.indexOf("=");
-    if (at < 1) return { error: `“${line.slice(0, 40)}” is no setting: enter a key, = and a value.` };
-    const key = line.slice(0, at).trim();
-    if (key in values) return { error: `${key} is set twice.` };
-    const { value, error } = readConfig(key, line.slice(at + 1).trim());
-    if (error) return { error: `${key}: ${error}.` };
-    values[key] = value;
-  }
-  return { values };
-}
-
-export class CreatePanel extends Editor {
-  constructor({ onclose }) {
-    super({ onclose });
-    this.name = h("input", { id: "new-name", type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", placeholder: "orders" });
-    this.partitions = h("input", { id: "new-partitions", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "the broker’s default" });
-    this.settings = h("textarea.mono", { id: "new-settings", rows: 3, spellcheck: "false", autocapitalize: "off", placeholder: "retention.ms=7d", "aria-describedby": "new-settings-note" });
-    this.build({
-      title: "New topic",
-      save: "Create topic",
-      fields: h("div.topic-fields",
-        field("Name", this.name),
-        field("Partitions", this.partitions),
-        h("div.field.wide", h("label", { for: "new-settings" }, "Configuration"), this.settings, h("span.note", { id: "new-settings-note" }, "key=value, one per line; everything else has the broker’s default"))),
-    });
-  }
-
-  focus() {
-    this.name.focus();
-  }
-
-  check() {
-    const { error: noCount } = readWhole(this.partitions.value);
-    const { error: noSettings } = readSettings(this.settings.value);
-    if (this.name.value === "") return "Enter a name.";
-    return noCount || noSettings ? this.wrong(noCount ?? noSettings) : null;
-  }
-
-  body() {
-    const { value } = readWhole(this.partitions.value);
-    return { name: this.name.value, ...(value && { partitions: value }), configs: readSettings(this.settings.value).values };
-  }
-
-  async preview() {
-    const { partitions, configs, command } = await post(`${PATH}?validate_only=true`, this.body());
-    const own = Object.keys(configs).length;
-    return [h("p", `${count(partitions, "partition")}, ${own ? `${count(own, "setting")} of its own` : "the broker’s default settings"}.`), command];
-  }
-
-  async apply() {
-    const { name } = await post(PATH, this.body());
-    return [`Created ${name}.`];
-  }
 }
 
 export class PartitionsPanel extends Editor {
@@ -110,8 +50,9 @@ export class PartitionsPanel extends Editor {
 }
 
 export class DeletePanel extends Editor {
-  constructor({ row, onclose }) {
-    super({ row, onclose });
+  constructor(given) {
+    super(given);
+    const { row } = this;
     this.typed = h("input", { id: "delete-name", type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
     this.build({
       title: ["Delete ", h("span.name", row.name)],
@@ -138,6 +79,7 @@ export class DeletePanel extends Editor {
 
   async apply() {
     await remove(pathOf(this.row.name), this.row.version);
+    this.ondone?.();
     return [`Deleted ${this.row.name}.`];
   }
 }

@@ -2,6 +2,7 @@
 // nodes, and arrows for what is read and written.
 
 import { h, svg } from "./dom.js";
+import { topicPage } from "./names.js";
 import { count } from "./units.js";
 
 const MOST_SUBTOPOLOGIES = 50;
@@ -13,7 +14,7 @@ const MARGIN = 4;
 const KINDS = { source: "source topic", repartition: "repartition topic", changelog: "changelog topic" };
 
 export function topicLink(topic, ...more) {
-  return h("a.name", { href: `/topics?${new URLSearchParams({ q: topic })}`, title: topic }, topic, ...more);
+  return h("a.name", { href: topicPage(topic), title: topic }, topic, ...more);
 }
 
 /** The drawing with its legend, or null if there is too much to draw. The table beside it says the same. */

@@ -6,7 +6,7 @@ import { Details, smallTable } from "./details.js";
 import { empty, h, iconButton, needs, setText } from "./dom.js";
 import { Editor } from "./editor.js";
 import { Listing } from "./listing.js";
-import { inPath } from "./names.js";
+import { inPath, topicPage } from "./names.js";
 import { once } from "./table.js";
 import { ago, count, duration, group } from "./units.js";
 import { OpenPanel } from "./unsaved.js";
@@ -112,7 +112,7 @@ function actionsCell(row, td) {
 function drawPartitions({ partition_list: partitions, state }) {
   if (!partitions.length) return [h("p.quiet", state === "Ongoing" ? "The transaction has no partition yet." : "No transaction is open.")];
   const rows = partitions.slice(0, ROWS).map((each) => [
-    h("span.name", each.topic), String(each.partition),
+    h("a.name", { href: topicPage(each.topic) }, each.topic), String(each.partition),
     each.first_offset === null ? "–" : group(each.first_offset), group(each.last_stable_offset), group(each.end),
     each.holds_back ? h("b", `${count(each.end - each.last_stable_offset, "record")} held back`) : h("span.quiet", "no"),
   ]);
