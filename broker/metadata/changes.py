@@ -26,7 +26,8 @@ each change; the console shows them through broker.views.metadata.
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
     acl             all but its permission   ALLOW or DENY: true (broker.security.acl.acl)
     alert-rule      its name                 rule: as JSON
-    alert-destination  its name              destination: kind, URL and headers as JSON
+    alert-destination  its name              destination: kind, URL, headers and secrets as JSON
+    alert-silence   its name                 silence: what it is for, and its end, as JSON
 """
 
 import json
@@ -79,6 +80,7 @@ class ChangeKind(StrEnum):
     ACL = "acl"
     ALERT_RULE = "alert-rule"
     ALERT_DESTINATION = "alert-destination"
+    ALERT_SILENCE = "alert-silence"
 
     @classmethod
     def named(cls, name: str) -> "ChangeKind":

@@ -21,6 +21,7 @@ from broker.network.server_metrics import (
 )
 from broker.quotas.connections import ConnectionQuotas
 from broker.views.live_quotas import limit_or_none, throttled_addresses
+from broker.views.load import LoadMeter
 from broker.views.parts import ServerParts
 from broker.views.topics import TopicViews
 from broker.views.upstream_views import UpstreamOf
@@ -102,6 +103,7 @@ class LiveServer:
         self._idle = IdleShares(parts.server, parts.loop)
         self.tasks = tasks
         self._pipeline_high = pipeline_high
+        self._parts = parts
         self._started = parts.clock.ns()
         self._traffic = CounterRate(self._started)
         self._blocked = CounterRate(self._started)
@@ -157,6 +159,10 @@ class LiveServer:
             offline_partitions=self._topics.offline_partitions(),
             missing_offsets=self._topics.missing_offsets(),
         )
+
+    def meter(self) -> LoadMeter:
+        """Return a reader of the load with windows of its own."""
+        return LoadMeter(self._parts)
 
     def flow(self) -> Flow:
         """Return how connections are muted and unmuted."""

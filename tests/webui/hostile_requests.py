@@ -593,6 +593,17 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         ),
     ),
     "removeAlertRule": (Asked("none", f"{ALERT_RULE}/none"),),
+    "listAlertSilences": (Asked("all", "/api/v1/alert-silences"),),
+    "getAlertSilence": (Asked("none", "/api/v1/alert-silences/none"),),
+    "setAlertSilence": (
+        *short_bodies("/api/v1/alert-silences/a"),
+        Asked(
+            "a long pattern",
+            "/api/v1/alert-silences/a",
+            dumped({"lasts_ms": 60_000, "match": "*a" * 128}),
+        ),
+    ),
+    "removeAlertSilence": (Asked("none", "/api/v1/alert-silences/none"),),
     "listAlertDestinations": (Asked("all", "/api/v1/alert-destinations"),),
     "getAlertDestination": (Asked("none", f"{DESTINATION}/none"),),
     "setAlertDestination": (

@@ -55,6 +55,7 @@ KINDS: Final = (
     "admin-token",
     "alert-rule",
     "alert-destination",
+    "alert-silence",
 )
 TOOL_TYPES: Final = {
     "topic-config": "topics",

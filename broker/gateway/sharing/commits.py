@@ -54,7 +54,7 @@ however they are escaped.
 """
 
 MAX_SECRET: Final = 16_384
-"""The length of the JSON of a token, password, SCRAM credential or alert rule."""
+"""The length of the JSON of a token, password, SCRAM credential, alert rule or silence."""
 
 SHARED: Final = frozenset(
     {
@@ -64,6 +64,7 @@ SHARED: Final = frozenset(
         ChangeKind.USER_SCRAM,
         ChangeKind.ADMIN_TOKEN,
         ChangeKind.ALERT_RULE,
+        ChangeKind.ALERT_SILENCE,
         *NOTES,
     }
 )
@@ -216,6 +217,8 @@ def _check(change: Change) -> None:
         _check_token(key, json.loads(_bounded(new, MAX_SECRET)))
     if kind is ChangeKind.ALERT_RULE:
         _bounded(new, MAX_SECRET)
+    if kind is ChangeKind.ALERT_SILENCE:
+        _number(json.loads(_bounded(new, MAX_SECRET))["ends_at_ms"])
     if kind is ChangeKind.USER_SCRAM:
         _number(json.loads(_bounded(new, MAX_SECRET))["iterations"])
         if key not in MECHANISMS:

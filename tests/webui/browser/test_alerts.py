@@ -1,5 +1,6 @@
 """The page of alerts: rules and destinations are made, tested and removed; what fires is shown."""
 
+import re
 from typing import Any
 
 import pytest
@@ -51,6 +52,36 @@ def test_a_rule_is_made_changed_and_removed(alerts: Any, expect: Any, broker: Fa
     expect(row(alerts, "table", "reports")).to_be_visible()
 
 
+def test_a_rule_for_an_idle_share_fires_below(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.keyboard.press("n")
+    alerts.get_by_label("Name", exact=True).fill("busy network")
+    alerts.get_by_label("Condition", exact=True).select_option("network-idle")
+    expect(alerts.get_by_label("Applies to")).to_be_hidden()
+    alerts.get_by_label("Fires below").fill("20 %")
+    alerts.get_by_label("Resolves at or above").fill("40")
+    alerts.get_by_label("Notify again every").fill("1 h")
+    alerts.get_by_role("button", name="Save rule").click()
+    sentence = "the idle share of the network threads is below 20 %"
+    expect(row(alerts, "table", "busy network")).to_contain_text(sentence)
+    rule = broker.metadata.image.alert_rules["busy network"].rule
+    assert (rule.fires_below, rule.threshold, rule.clear, rule.repeat_ms) == (True, 20, 40, 3_600_000)
+
+
+def test_a_rule_for_throughput_fires_above_or_below(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.keyboard.press("n")
+    alerts.get_by_label("Name", exact=True).fill("nothing arrives")
+    alerts.get_by_label("Condition", exact=True).select_option("bytes-in")
+    alerts.get_by_label("Fires above").fill("10 kB/s")
+    alerts.get_by_label("Fires", exact=True).select_option("below")
+    expect(alerts.get_by_label("Fires below")).to_have_value("10 kB/s")
+    alerts.get_by_role("button", name="Save rule").click()
+    expect(row(alerts, "table", "nothing arrives")).to_contain_text("the broker receives is below 10 kB/s")
+    rule = broker.metadata.image.alert_rules["nothing arrives"].rule
+    assert (rule.below, rule.threshold) == (True, 10_000)
+    alerts.get_by_label("Edit nothing arrives").click()
+    expect(alerts.get_by_label("Fires below")).to_have_value("10000 B/s")
+
+
 def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any, broker: FakeBroker) -> None:
     alerts.keyboard.press("n")
     save = alerts.get_by_role("button", name="Save rule")
@@ -63,6 +94,7 @@ def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any,
         ("Fires above", "10,000", "10,000 may mean 10000 or 10"),
         ("Resolves at or below", "x", "Enter a number, such as 5."),
         ("Pending period", "soon", "Enter a duration"),
+        ("Notify again every", "often", "Enter a duration"),
     ):
         field = alerts.get_by_label(label, exact=True)
         field.fill(typed)
@@ -170,5 +202,47 @@ def test_others_see_alerts_and_change_what_they_may(page: Watched, broker: FakeB
     page.sign_in("viewer-token")
     opened = page.go("/alerts")
     row(opened, "table", "lagging").wait_for()
-    refused_buttons(opened, "#add, #table .actions button", "editor", 3)
+    refused_buttons(opened, "#add, #add-silence, #table .actions button", "editor", 4)
     refused_buttons(opened, "#add-destination, #destinations .actions button", "admin", 4)
+
+
+def test_an_alert_is_silenced_and_the_silence_ends(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.add_rule("lagging", LAG)
+    labels, at_ms = (("group", "orders*"),), broker.now_ms
+    firing = AlertRow("lagging", "critical", "lag", labels, "firing", 5_000.0, 1_000.0, at_ms, at_ms)
+    broker.alerts.rows = [firing]
+    alerts.get_by_label("Silence lagging").click()
+    expect(alerts.get_by_label("Rule", exact=True)).to_have_value("lagging")
+    expect(alerts.get_by_label("About", exact=True)).to_have_value("orders[*]")
+    save = alerts.get_by_role("button", name="Save silence")
+    save.click()
+    expect(alerts.get_by_role("alert")).to_have_text("Enter a reason.")
+    alerts.get_by_label("Reason").fill("works")
+    for typed, words in (
+        ("", "Enter a duration"),
+        ("soon", "Enter a duration"),
+        ("31 d", "Enter a duration from 1 s to 30 days."),
+        ("999 ms", "Enter a duration from 1 s to 30 days."),
+    ):
+        alerts.get_by_label("Lasts from now").fill(typed)
+        save.click()
+        expect(alerts.get_by_role("alert")).to_contain_text(words)
+        expect(alerts.get_by_label("Lasts from now")).to_have_value(typed)
+    alerts.get_by_label("Lasts from now").fill("2 h")
+    save.click()
+    expect(row(alerts, "silences", "works")).to_contain_text(re.compile(r"in (2 h 0|1 h 59) min"))
+    silence = broker.metadata.image.alert_silences["works"].silence
+    ends_at_ms = broker.now_ms + 7_200_000
+    assert (silence.rule, silence.match, silence.ends_at_ms) == ("lagging", "orders[*]", ends_at_ms)
+    broker.alerts.rows = [replace(firing, silenced_until_ms=ends_at_ms)]
+    broker.alerts.silences["works"] = 1
+    expect(alerts.locator("#active tbody tr")).to_contain_text("silenced")
+    alerts.get_by_label("End works").click()
+    expect(alerts.locator("#silences")).to_contain_text("No silence")
+    alerts.get_by_role("button", name="Undo").click()
+    expect(row(alerts, "silences", "works")).to_be_visible()
+    alerts.get_by_label("Edit works").click()
+    alerts.get_by_label("Lasts from now").fill("1 h")
+    alerts.get_by_label("Rule", exact=True).select_option("")
+    save.click()
+    expect(row(alerts, "silences", "works")).to_contain_text("all rules")
