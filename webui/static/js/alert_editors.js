@@ -1,8 +1,8 @@
-// The editors of alert rules and of destinations of notifications.
+// The editor of alert rules, and the question before something of alerts is removed.
 
 import { CONDITIONS, firesBelow, ruleSentence, UNITS } from "./alert_conditions.js";
 import { put, remove } from "./api.js";
-import { h, iconButton, setText } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { field, Form, undoable } from "./editor.js";
 import { inPath } from "./names.js";
 import { readQuantity } from "./quantities.js";
@@ -141,7 +141,7 @@ export function ruleRemoval(row, onclose) {
 }
 
 /** `back` puts the removed thing back; without it, it cannot be. */
-class Removal extends Form {
+export class Removal extends Form {
   constructor({ text, ...given }) {
     super(given);
     this.build({ title: [`Remove ${this.noun} `, h("span.name", this.row.name), "?"], fields: h("p", text), save: `Remove ${this.noun}`, isDangerous: true });
@@ -160,94 +160,4 @@ class Removal extends Form {
   refused(problem) {
     setText(this.trouble, problem.status === 412 ? `The ${this.noun} changed in the meantime; close this and look at it again.` : problem.message);
   }
-}
-
-const KINDS = { webhook: "Webhook (JSON)", alertmanager: "Alertmanager" };
-
-const destinationPath = (name) => `/api/v1/alert-destinations/${inPath(name)}`;
-
-/** What is secret is never shown again: an empty field keeps it. */
-export class DestinationEditor extends Form {
-  constructor({ row, onclose }) {
-    super({ row, onclose, version: row?.version ?? 0 });
-    const id = `destination-${(serial += 1)}`;
-    this.name = h("input", { id: `${id}-name`, type: "text", maxlength: "64", autocomplete: "off", spellcheck: "false", placeholder: "on-call" });
-    this.kind = h("select", { id: `${id}-kind` }, Object.entries(KINDS).map(([key, label]) => h("option", { value: key }, label)));
-    this.kind.value = row?.kind || "webhook";
-    this.kind.addEventListener("change", () => this.explain());
-    this.url = h("input", { id: `${id}-url`, type: "text", inputmode: "url", autocomplete: "off", spellcheck: "false", autocapitalize: "off", maxlength: "2048", placeholder: row ? `as it is: ${row.url}` : "https://hooks.example/…", "aria-describedby": `${id}-url-note` });
-    this.note = h("span.note", { id: `${id}-url-note` });
-    this.headers = h("div.header-rows");
-    this.keeps = row?.header_names.length ? h("input", { id: `${id}-keep`, type: "checkbox", checked: true, onchange: () => this.showHeaders() }) : null;
-    this.more = h("button.small", { type: "button", onclick: () => this.addHeader() }, "Add a header");
-    this.headerBox = h("div", this.headers, this.more);
-    this.build({
-      title: row ? ["Destination ", h("span.name", row.name)] : "New destination",
-      save: "Save destination",
-      fields: [
-        h("div.alert-fields", row ? null : field("Name", this.name), field("Kind", this.kind), field("URL", this.url, this.note)),
-        this.keeps && h("label.check-field", { for: this.keeps.id }, this.keeps, h("span", "Keep the headers ", h("span.name", row.header_names.join(", ")))),
-        this.headerBox,
-        h("p.quiet.small", "The URL and the headers are encrypted in the metadata, and cannot be read back."),
-      ],
-    });
-    this.explain();
-    this.showHeaders();
-  }
-
-  focus() {
-    (this.row ? this.url : this.name).focus();
-    this.element.scrollIntoView({ block: "nearest" });
-  }
-
-  explain() {
-    setText(this.note, this.kind.value === "alertmanager" ? "The base URL; alerts are posted to /api/v2/alerts below it." : "Alerts are posted to this URL as JSON.");
-  }
-
-  showHeaders() {
-    this.headerBox.hidden = Boolean(this.keeps?.checked);
-  }
-
-  addHeader() {
-    const name = h("input", { type: "text", "aria-label": "Header name", autocomplete: "off", spellcheck: "false", placeholder: "Authorization" });
-    const value = h("input", { type: "password", "aria-label": "Header value", autocomplete: "new-password", spellcheck: "false" });
-    const line = h("div.pair", name, value, iconButton("close", "Remove this header", () => line.remove()));
-    this.headers.append(line);
-    name.focus();
-  }
-
-  body() {
-    const headers = {};
-    for (const line of this.headers.children) {
-      const [name, value] = [...line.querySelectorAll("input")].map((input) => input.value);
-      if (name.trim() || value) headers[name.trim()] = value;
-    }
-    return { kind: this.kind.value, ...(this.url.value.trim() && { url: this.url.value.trim() }), ...(!this.keeps?.checked && { headers }) };
-  }
-
-  async apply() {
-    setText(this.trouble, "");
-    this.name.removeAttribute("aria-invalid");
-    this.url.removeAttribute("aria-invalid");
-    if (!this.row && this.name.value.trim() === "") return this.refuse(this.name, "Enter a name.");
-    if (!this.row && this.url.value.trim() === "") return this.refuse(this.url, "Enter a URL.");
-    const name = this.row?.name ?? this.name.value.trim();
-    await put(destinationPath(name), this.body(), this.version);
-    return [`Saved ${name}. Send a test to see whether it arrives.`];
-  }
-
-  refused(problem) {
-    super.refused(problem);
-    if (problem.status !== 412) return void (/URL/.test(problem.message) && this.refuse(this.url, problem.message));
-    const current = problem.document.current ?? null;
-    this.conflict({
-      text: current === null ? "This destination was removed in the meantime." : this.row ? `${current.changed_by} changed this destination in the meantime.` : "A destination of this name exists already.",
-      isGone: current === null,
-      overwrite: () => (this.version = current?.version ?? 0),
-    });
-  }
-}
-
-export function destinationRemoval(row, onclose) {
-  return new Removal({ row, onclose, path: destinationPath(row.name), noun: "destination", text: "Nothing is sent there any more. This cannot be undone: its URL and headers are secret." });
 }

@@ -2,7 +2,8 @@
 
 import { get, post } from "./api.js";
 import { ruleSentence, valueText } from "./alert_conditions.js";
-import { DestinationEditor, destinationRemoval, RuleEditor, ruleRemoval } from "./alert_editors.js";
+import { RuleEditor, ruleRemoval } from "./alert_editors.js";
+import { DestinationEditor, destinationRemoval, kindText, placeText } from "./destination_editor.js";
 import { empty, failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { inPath } from "./names.js";
 import { endSilence, SilenceEditor } from "./silence_editor.js";
@@ -73,8 +74,8 @@ const destinations = new Table({
   keyOf: ({ name }) => name,
   onsort: () => {},
   columns: [
-    { label: "Name", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.name} ${row.kind}`, () => h("span.two", h("b.name", row.name), h("span", row.kind || "unreadable"))) },
-    { label: "URL", size: "about", whole: true, cell: (row, td) => once(td, `${row.url} ${row.header_names}`, () => h("span.two", h("span.mono.name", row.url || "its key is not available"), row.header_names.length > 0 && h("span.name", `headers: ${row.header_names.join(", ")}`))) },
+    { label: "Name", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.name} ${row.kind}`, () => h("span.two", h("b.name", row.name), h("span", kindText(row.kind)))) },
+    { label: "To", size: "about", whole: true, cell: placeCell },
     { label: "Sent", size: "state", num: true, cell: (row, td) => setText(td, group(row.sent)) },
     { label: "Waiting", size: "state", num: true, cell: (row, td) => setText(td, group(row.waiting)) },
     { label: "Lost", size: "state", num: true, cell: (row, td) => once(td, String(row.undelivered + row.dropped), () => (row.undelivered + row.dropped ? h("b.warn", group(row.undelivered + row.dropped)) : "0")) },
@@ -134,9 +135,15 @@ function nowCell(row, td) {
   });
 }
 
-function attemptCell({ problem, last_sent_at: at }, td) {
-  once(td, `${problem} ${at && ago(at)}`, () => {
-    if (problem) return h("span.warn.name", problem);
+function placeCell(row, td) {
+  const [to, more] = placeText(row);
+  once(td, `${to} ${more}`, () => h("span.two", h("span.mono.name", to), more && h("span.name", more)));
+}
+
+function attemptCell({ problem, last_sent_at: at, next_attempt_at: next }, td) {
+  const wait = next && Math.max(1, Math.ceil((Date.parse(next) - Date.now()) / 1000));
+  once(td, `${problem} ${wait} ${at && ago(at)}`, () => {
+    if (problem) return h("span.two", h("span.warn.name", problem), next && h("span", { title: new Date(next).toLocaleString() }, `tries again in ${about(wait * 1000)}`));
     return at ? h("span", "accepted ", time(at)) : h("span.quiet", "none yet");
   });
 }
