@@ -48,6 +48,7 @@ from broker.controller.rows.broker import (
     BrokerMetrics,
     ConfigRow,
     ConfigSynonym,
+    DiskRow,
     Overview,
     ServerInfo,
     TaskRow,
@@ -240,6 +241,7 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
     unlisted: int = 0
     is_ready: bool = True
     refused_headers: Counter[str] = field(default_factory=Counter)
+    disk_rows: list[DiskRow] = field(default_factory=list)
     metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
     telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
@@ -384,6 +386,9 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
 
     def server_info(self) -> ServerInfo:
         return ServerInfo(1, "0.1.0", self.endpoints, "http://127.0.0.1:8080/")
+
+    def disks(self) -> list[DiskRow]:
+        return self.disk_rows
 
     def overview(self) -> Overview:
         self.overviews += 1

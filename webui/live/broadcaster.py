@@ -35,8 +35,8 @@ POLL_EVERY_S: Final = 0.25
 
 class Live:
     """The broadcaster of all streams. `now_ms` is the wall clock; `tables` and `reports` are the topics that
-    streams may follow, by the name of their event. `recent_throttles` and `recent` are filled with every
-    snapshot.
+    streams may follow, by the name of their event. `recent_throttles`, `recent` and `lag_history` are filled
+    with every snapshot.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Live:
         reports: Mapping[str, LiveReport],
         recent_throttles: RecentThrottles,
         recent: RecentTotals,
+        lag_history: LagHistory,
     ) -> None:
         self._views = views
         self._alerts = alerts
@@ -60,7 +61,7 @@ class Live:
         self._directly: dict[StreamSubscriber, None] = {}
         self._refresh_requested = trio.Event()
         self.history = History()
-        self.lag_history = LagHistory()
+        self.lag_history = lag_history
         self._groups_read_ms: int | None = None
         self.streams = 0
         self.streams_of: Counter[str] = Counter()

@@ -20,6 +20,11 @@ UNKNOWN: Final = -1
 """No lag is known at a time of the history: the group did not exist, or had no committed offset."""
 
 
+_MINUTE: Final = 6
+"""Samples of a minute, and of six minutes."""
+_SPAN: Final = 36
+
+
 class _Tier:
     """Samples of one step: times, and values by group id, "" for the total. All have the same length."""
 
@@ -76,6 +81,23 @@ class LagHistory:
         first = next(at for at, time_ms in enumerate(tier.times) if time_ms >= since)
         lags = [None if lag == UNKNOWN else lag for lag in values[first:]]
         return {"at_ms": list(tier.times[first:]), "lag": lags}
+
+    def falling_behind(self) -> list[tuple[str, int, float]]:
+        """Return group, lag and growth in records a second of the groups whose lag grows: all of the last
+        minute is above all of a minute before, up to five minutes earlier. The fastest first.
+        """
+        tier = self._tiers[0]
+        found = []
+        for group, values in tier.values.items():
+            known = [lag for lag in values[-_SPAN:] if lag != UNKNOWN] if group else []
+            if len(known) < 2 * _MINUTE:
+                continue
+            before, now = known[:_MINUTE], known[-_MINUTE:]
+            if min(now) > max(before):
+                apart_s = (len(known) - _MINUTE) * tier.step_ms / 1000
+                growth = (sum(now) - sum(before)) / _MINUTE / apart_s
+                found.append((group, known[-1], growth))
+        return sorted(found, key=lambda each: (-each[2], each[0]))
 
     def _reach_ms(self, tier: _Tier) -> int:
         return tier.step_ms * dict(TIERS)[tier.step_ms]

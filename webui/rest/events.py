@@ -18,7 +18,9 @@ from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
 from broker.views.readings import Part
 from webui.doctor.checks import RecentTotals
+from webui.live.attention import Attention
 from webui.live.broadcaster import Live
+from webui.live.lag_history import LagHistory
 from webui.live.snapshot import LiveReport, LiveTable, Snapshot
 from webui.live.sse_client import QUIET_S, Section, StreamSubscriber
 from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
@@ -156,11 +158,13 @@ def _check_page(table: Table[Any], page: Page) -> None:
 
 def make_live(views: Views, alerts: AlertViews, now_ms: Callable[[], int]) -> Live:
     """Create the broadcaster with every topic that a stream may request."""
-    throttles, recent = RecentThrottles(), RecentTotals()
+    throttles, recent, lags = RecentThrottles(), RecentTotals(), LagHistory()
     tables = live_tables(views) | {
         "recent_throttles": LiveTable(RECENT_THROTTLES, lambda: throttles.rows(now_ms()), views)
     }
-    return Live(views, alerts, now_ms, tables, live_reports(views, recent), throttles, recent)
+    attention = Attention(views, alerts, lags)
+    reports = live_reports(views, recent) | {"attention": LiveReport(views, attention.report)}
+    return Live(views, alerts, now_ms, tables, reports, throttles, recent, lags)
 
 
 def live_tables(views: Views) -> dict[str, LiveTable[Any]]:

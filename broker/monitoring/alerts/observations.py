@@ -5,7 +5,6 @@ each piece of work.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker.common.patterns import glob
@@ -17,6 +16,7 @@ from broker.controller.rows.upstream import RefusedRecords
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.monitoring.alerts.evaluation import AtLeast
 from broker.views.console import Views
+from broker.views.disks import disk_rows
 from broker.views.load import Load
 from broker.views.readings import Part
 
@@ -77,16 +77,7 @@ def disk_use(directories: Sequence[str]) -> Values:
     """Return the used part in percent of the disk of each directory that can be asked, as df computes it.
     Slow where a disk is; for a worker thread.
     """
-    found = Values()
-    for directory in directories:
-        try:
-            volume = os.statvfs(directory)
-        except OSError:
-            continue
-        used = volume.f_blocks - volume.f_bfree
-        if used + volume.f_bavail > 0:
-            found[(("directory", directory),)] = 100.0 * used / (used + volume.f_bavail)
-    return found
+    return Values({(("directory", row.directory),): 100.0 * row.used for row in disk_rows(directories)})
 
 
 def lag_of_groups(views: Views) -> Steps[Values]:

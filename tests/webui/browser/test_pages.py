@@ -51,7 +51,7 @@ def test_an_unused_broker_says_what_to_do_next(page: Watched, expect: Any, broke
     expect(opened.locator("#first-steps-title")).to_have_text("No client has connected yet")
     broker.topic_count, broker.own_topic_count = 4, 4
     broker.connection_rows = [connection("hello")]
-    expect(opened.locator(".tile", has_text="Connections").locator(".figure")).to_have_text("1")
+    expect(opened.locator("#now div", has_text="Connections").locator("dd")).to_have_text("1")
     expect(opened.locator("#facts")).to_contain_text("4 topics (4 internal), 12 partitions")
     expect(opened.locator("#first-steps-title")).to_have_text("No topic has been created yet")
     expect(opened.locator("#first-steps")).to_be_visible()
@@ -118,8 +118,8 @@ def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBrok
     for count in (1, 2):
         broker.throttled_rows = [throttled(connection_id=str(index)) for index in range(count)]
         expect(opened.locator("#nav-throttled")).to_have_text(str(count))
-        expect(opened.locator(".tile", has_text="Throttled now").locator(".figure")).to_have_text(str(count))
-    expect(opened.locator("#throttled-now li")).to_have_count(2)
+        expect(opened.locator("#status")).to_contain_text(f"{count} connection")
+    expect(opened.locator("#attention li")).to_have_count(2)
     broker.throttled_rows = []
     expect(opened.locator("#nav-throttled")).to_be_hidden()
 
@@ -145,7 +145,7 @@ def test_the_controllers_request_memory_has_a_gauge_where_there_is_any(
     page: Watched, expect: Any, broker: FakeBroker
 ) -> None:
     page.sign_in("viewer-token")
-    opened = page.go("/")
+    opened = page.go("/requests")
     expect(opened.locator("#health")).to_contain_text("Request memory")
     expect(opened.locator("#health")).not_to_contain_text("Request memory of the controller")
     changes = {"controller_memory_pool_used": 1_000_000, "controller_memory_pool_size": 4_000_000}

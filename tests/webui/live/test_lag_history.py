@@ -73,3 +73,44 @@ def test_the_groups_with_the_largest_lag_are_kept(count: int) -> None:
     kept = [number for number in range(count) if history.columns(f"g{number}", 60)["lag"]]
     assert kept == list(range(max(0, count - MAX_GROUPS), count))
     assert history.columns("", 60)["lag"] == [sum(range(count))]
+
+
+def of_lags(*lags: int | None, group: str = "a") -> LagHistory:
+    history = LagHistory()
+    for step, lag in enumerate(lags):
+        history.add([row(group, lag)], step * STEP)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("lags", "behind"),
+    [
+        # Two minutes are known: a minute before, and the last one.
+        ((*range(11),), []),
+        ((*range(12),), [("a", 11, 0.1)]),
+        # The highest of before is not exceeded by all of now.
+        ((0, 0, 0, 0, 0, 7, 7, 8, 8, 8, 8, 8), []),
+        ((0, 0, 0, 0, 0, 6, 7, 8, 8, 8, 8, 8), [("a", 8, pytest.approx(41 / 6 / 60))]),
+        # One that comes and goes does not grow.
+        ((0, 50, 0, 50, 0, 50, 0, 50, 0, 50, 0, 50), []),
+        ((*range(100, 88, -1),), []),
+        ((5,) * 12, []),
+        # Only the last six minutes count.
+        ((0,) * 30 + (100,) * 30, [("a", 100, pytest.approx(100 / 300))]),
+        ((0,) * 30 + (100,) * 31, []),
+        # What is not known does not count.
+        ((None,) * 6 + (*range(11),), []),
+        ((None,) * 6 + (*range(12),), [("a", 11, 0.1)]),
+    ],
+)
+def test_a_group_falls_behind_whose_lag_grows(
+    lags: tuple[int | None, ...], behind: list[tuple[str, int, float]]
+) -> None:
+    assert of_lags(*lags).falling_behind() == behind
+
+
+def test_the_fastest_is_the_first() -> None:
+    history = LagHistory()
+    for step in range(12):
+        history.add([row("slow", step), row("fast", 10 * step), row("calm", 5)], step * STEP)
+    assert [group for group, *_ in history.falling_behind()] == ["fast", "slow"]
