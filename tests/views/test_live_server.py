@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.common.slices import run_through
 from broker.controller.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.network.requests.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -40,6 +41,20 @@ async def test_bytes_of_a_removed_processor_are_still_counted(tmp_path: Path, mo
         assert len(list(broker.server.socket_server.processors())) == 1 and after.connections == 1
         assert 0 < before.bytes_in_total == after.bytes_in_total
         assert 0 < before.bytes_out_total == after.bytes_out_total
+
+
+async def test_connections_are_counted_by_software(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        for version in ("1", "2", "2"):
+            await (await broker.connect()).ask(ApiVersionsRequest("lib", version), 3)
+        await broker.connect()
+        await wait_all_tasks_blocked(0.02)
+        rows = run_through(broker.server.views.live.software())
+        assert sorted((row.software_name, row.software_version, row.connections) for row in rows) == [
+            ("lib", "1", 1),
+            ("lib", "2", 2),
+            ("unknown", "unknown", 1),
+        ]
 
 
 async def test_a_meter_has_a_window_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:

@@ -61,6 +61,7 @@ from broker.controller.rows.connections import (
     ConnectionLimitRow,
     ConnectionRow,
     Flow,
+    SoftwareRow,
     ThrottledRow,
 )
 from broker.controller.rows.quotas import (
@@ -386,6 +387,11 @@ class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeDelegationTokens, FakeRes
 
     def server_info(self) -> ServerInfo:
         return ServerInfo(1, "0.1.0", self.endpoints, "http://127.0.0.1:8080/")
+
+    def software(self) -> Steps[list[SoftwareRow]]:
+        kinds = Counter((row.software_name, row.software_version) for row in self.connection_rows)
+        yield
+        return [SoftwareRow(*kind, count) for kind, count in kinds.items()]
 
     def disks(self) -> list[DiskRow]:
         return self.disk_rows

@@ -30,7 +30,7 @@ from webui.rest.acls import ACLS
 from webui.rest.broker_configs import broker_quotas_json
 from webui.rest.client_metrics import INSTANCES
 from webui.rest.client_quotas import RULES
-from webui.rest.connections import CONNECTIONS, remote_rows
+from webui.rest.connections import CONNECTIONS, remote_rows, software_json
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
 from webui.rest.groups import GROUPS
@@ -250,6 +250,9 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, LiveReport]:
     async def broker_quotas(_now_ms: int) -> dict[str, Any]:
         return broker_quotas_json(views)
 
+    async def software(_now_ms: int) -> dict[str, Any]:
+        return await software_json(views)
+
     async def upstream(_now_ms: int) -> dict[str, Any]:
         return upstream_report(views)
 
@@ -258,6 +261,7 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, LiveReport]:
         "tasks": LiveReport(views, tasks),
         "broker-quotas": LiveReport(views, broker_quotas),
         "upstream": LiveReport(views, upstream),
+        "software": LiveReport(views, software),
     }
 
 

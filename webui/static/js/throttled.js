@@ -62,7 +62,6 @@ const SORTS = {
   rule: ruleText,
   over: (row) => (row.observed ?? 0) / row.bound,
   delay: (row) => row.throttle_ms,
-  left: (row) => row.endsAt,
   times: (row) => row.times,
   obeys: (row) => String(row.obeys),
 };
@@ -78,7 +77,6 @@ const table = new Table({
     { label: "Rule that matched", sort: "rule", size: "rule", whole: true, cell: ruleCell },
     { label: "Rate against limit", sort: "over", size: "rate", whole: true, cell: rateCell },
     { label: "Throttle", sort: "delay", size: "delay", num: true, cell: throttleCell },
-    { label: "Left", sort: "left", size: "left", num: true, cell: leftCell },
     { label: "Times", sort: "times", size: "times", num: true, cell: (row, td) => setText(td, group(row.times)) },
     { label: "Obeys", sort: "obeys", size: "obeys", cell: obeysCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -130,14 +128,11 @@ function rateCell(row, td) {
   });
 }
 
-function throttleCell(row, td) {
-  setText(td, about(row.throttle_ms));
-  td.title = milliseconds(row.throttle_ms);
-}
-
-function leftCell(row, td, tr) {
+/** The throttle time, above a bar of the part that is left. */
+function throttleCell(row, td, tr) {
   if (!td.firstChild) replace(td, h("span.left", h("b"), h("span.bar", h("i"))));
   tr.row = row;
+  setText(td.firstChild.firstChild, about(row.throttle_ms));
 }
 
 function obeysCell(row, td) {
@@ -257,9 +252,10 @@ function tick() {
   for (const tr of table.rows.values()) {
     const { row } = tr;
     const left = Math.max(0, row.endsAt - now);
-    const [figure, bar] = tr.children[6].firstChild.children;
+    const cell = tr.children[5];
+    const bar = cell.firstChild.lastChild;
     const free = isFree(row, now);
-    setText(figure, free ? "released" : about(left));
+    cell.title = free ? `${milliseconds(row.throttle_ms)}; released` : `${milliseconds(row.throttle_ms)}, of which ${milliseconds(left)} are left`;
     bar.firstChild.style.transform = `scaleX(${free ? 0 : left / Math.max(row.throttle_ms, 1)})`;
     tr.dataset.free = free ? "yes" : "no";
     tr.title = `Throttled since ${clock(Date.parse(row.since))}`;
