@@ -39,7 +39,7 @@ export const firesBelow = ({ condition, below }) => below ?? isIdle(condition);
 
 /** The rule as a sentence. */
 export function ruleSentence(row) {
-  return h("span", CONDITIONS[row.condition].parts(row), row.for_ms ? ` for ${everyText(row.for_ms)}` : "");
+  return h("span.sentence", CONDITIONS[row.condition].parts(row), row.for_ms ? ` for ${everyText(row.for_ms)}` : "");
 }
 
 export function valueText(condition, value) {
