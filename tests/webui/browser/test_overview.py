@@ -31,7 +31,7 @@ def fill(broker: FakeBroker) -> None:
     broker.disk_rows = [DiskRow(f"/{name}{at}", 10**12, 5 * 10**9, 0.99) for at in range(3)]
 
 
-@pytest.mark.parametrize("density", ["", "compact"])
+@pytest.mark.parametrize("density", ["", "comfortable"])
 def test_the_overview_is_one_screen(
     browser: Any, served: ServedConsole, broker: FakeBroker, expect: Any, density: str
 ) -> None:

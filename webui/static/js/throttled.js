@@ -123,7 +123,7 @@ function rateCell(row, td) {
     const observed = row.observed === null ? "–" : rate(key, row.observed, row.bound);
     const title = row.observed === null ? "" : `${rawRate(key, row.observed)} observed, ${rawRate(key, row.bound)} allowed`;
     return h("span.against", { title },
-      h("span", h("b", observed), h("span.quiet", ` / ${rate(key, row.bound)}`), times && h("span.over", `${digits(times)}×`)),
+      h("span.pace", h("b", observed), h("span.quiet", `/ ${rate(key, row.bound)}`), times && h("span.over", `${digits(times)}×`)),
       h("span.bar.inverse", bar));
   });
 }
@@ -213,6 +213,26 @@ function matches(row, needle) {
   return text.toLowerCase().includes(needle);
 }
 
+// The keys of the rows from top to bottom; null is a row that has gone.
+let slots = [];
+let chosen = null;
+
+/** The rows where they were: a row that goes leaves its place empty, for one that comes. A choice of the user, `choice`, orders them anew. */
+function inSlots(rows, choice) {
+  const byKey = new Map(rows.map((row) => [table.keyOf(row), row]));
+  slots = choice === chosen ? slots.map((key) => (byKey.has(key) ? key : null)) : [];
+  chosen = choice;
+  const placed = new Set(slots);
+  for (const key of byKey.keys()) {
+    if (placed.has(key)) continue;
+    const free = slots.indexOf(null);
+    if (free < 0) slots.push(key);
+    else slots[free] = key;
+  }
+  while (slots.length && slots.at(-1) === null) slots.pop();
+  return slots.map((key) => byKey.get(key) ?? null);
+}
+
 function show() {
   if (!arrived) return;
   const { q, sort, order } = url.values;
@@ -222,7 +242,7 @@ function show() {
   const needle = q.toLowerCase();
   const rows = [...channels.values()].filter((row) => matches(row, needle)).sort(compare);
   table.showSort(sort, order);
-  table.show(rows);
+  table.show(inSlots(rows, `${q} ${sort} ${order}`));
   const shown = rows.length ? table.element : nothing(needle);
   if (box.firstChild !== shown) replace(box, shown);
   const now = [...channels.values()].filter((row) => row.goneAt === null).length;
