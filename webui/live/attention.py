@@ -17,6 +17,7 @@ from broker.views.console import Views
 from webui.live.lag_history import LagHistory
 from webui.schema import Listing, Record
 from webui.tables.answers import as_json, schema_of
+from webui.tables.slices import run_in_slices
 
 MAX_ITEMS: Final = 20
 """Rules, and groups, that are listed."""
@@ -76,7 +77,7 @@ class Attention:
         ]
         order = list(Severity)
         firing.sort(key=lambda each: (-order.index(Severity(each.severity)), each.rule))
-        behind = [GroupBehind(*each) for each in self._lags.falling_behind()]
+        behind = [GroupBehind(*each) for each in await run_in_slices(self._lags.falling_behind())]
         # A disk that does not answer holds up one thread, and no page.
         with trio.move_on_after(DISKS_S):
             self._disks = await trio.to_thread.run_sync(

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Final
 
+from broker.common.slices import Steps
 from broker.controller.rows.topics import GroupRow
 
 TIERS: Final = ((10_000, 360), (300_000, 288))
@@ -82,13 +83,15 @@ class LagHistory:
         lags = [None if lag == UNKNOWN else lag for lag in values[first:]]
         return {"at_ms": list(tier.times[first:]), "lag": lags}
 
-    def falling_behind(self) -> list[tuple[str, int, float]]:
+    def falling_behind(self) -> Steps[list[tuple[str, int, float]]]:
         """Return group, lag and growth in records a second of the groups whose lag grows: all of the last
-        minute is above all of a minute before, up to five minutes earlier. The fastest first.
+        minute is above all of a minute before, up to five minutes earlier. The fastest first; one group in
+        each step.
         """
         tier = self._tiers[0]
         found = []
-        for group, values in tier.values.items():
+        for group, values in list(tier.values.items()):
+            yield
             known = [lag for lag in values[-_SPAN:] if lag != UNKNOWN] if group else []
             if len(known) < 2 * _MINUTE:
                 continue

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.common.slices import Steps
 from broker.controller.alerts import AlertCondition, AlertRule, Severity
 from broker.controller.rows.broker import DiskRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
@@ -97,7 +98,11 @@ def test_a_limit_that_is_nearly_used_up_is_listed(
 def test_a_group_that_falls_behind_is_listed(
     page: Watched, expect: Any, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LagHistory, "falling_behind", lambda _self: [("reports", 12_345, 41.5)])
+    def behind(_self: LagHistory) -> Steps[list[tuple[str, int, float]]]:
+        yield
+        return [("reports", 12_345, 41.5)]
+
+    monkeypatch.setattr(LagHistory, "falling_behind", behind)
     broker.group_rows = [group("reports", "a", lag=12_345)]
     page.sign_in()
     opened = page.go("/")

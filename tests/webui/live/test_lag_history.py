@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.common.slices import run_through
 from broker.controller.rows.topics import GroupRow
 from webui.live.lag_history import MAX_GROUPS, LagHistory
 
@@ -106,11 +107,11 @@ def of_lags(*lags: int | None, group: str = "a") -> LagHistory:
 def test_a_group_falls_behind_whose_lag_grows(
     lags: tuple[int | None, ...], behind: list[tuple[str, int, float]]
 ) -> None:
-    assert of_lags(*lags).falling_behind() == behind
+    assert run_through(of_lags(*lags).falling_behind()) == behind
 
 
 def test_the_fastest_is_the_first() -> None:
     history = LagHistory()
     for step in range(12):
         history.add([row("slow", step), row("fast", 10 * step), row("calm", 5)], step * STEP)
-    assert [group for group, *_ in history.falling_behind()] == ["fast", "slow"]
+    assert [group for group, *_ in run_through(history.falling_behind())] == ["fast", "slow"]
