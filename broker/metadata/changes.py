@@ -99,6 +99,9 @@ KNOWN_KINDS: Final = frozenset(ChangeKind)
 ACL_IS_SET: Final = "true"
 """The value of an ACL that exists."""
 
+READ: Final = "read"
+"""The key of a row of the kind `records` that says who read records."""
+
 NOTES: Final = frozenset(
     {
         ChangeKind.CONNECTION,
@@ -147,7 +150,8 @@ class AuditRow(msgspec.Struct, frozen=True):
 class AuditFilter(msgspec.Struct, frozen=True):
     """Selects rows, the newest first unless `oldest_first`. `not_origin` excludes one interface; `search`
     matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
-    continues after the last row of the previous page; `limit` is 1 to 1,001: a page of
+    continues after the last row of the previous page; `reads` selects what was read of records, or what was
+    not; `limit` is 1 to 1,001: a page of
     1,000 and the row that shows whether there is another.
     """
 
@@ -162,6 +166,7 @@ class AuditFilter(msgspec.Struct, frozen=True):
     after_seq: int | None = None
     oldest_first: bool = False
     limit: int = 100
+    reads: bool | None = None
 
 
 def write_pairs(pairs: EntityPairs) -> str:
