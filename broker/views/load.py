@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from broker.config.listeners import Server
-from broker.network.server_metrics import IdleShares, totals_of
+from broker.network.server_metrics import WINDOW_NS, IdleShares, totals_of
 from broker.views.parts import ServerParts
 
 
@@ -27,7 +27,7 @@ class Load(NamedTuple):
 
 
 class LoadMeter:
-    """One reader. It reads at most once a second."""
+    """One reader. A reading within a second of the one before is the same: rates of a short time say little."""
 
     def __init__(self, parts: ServerParts) -> None:
         self._server = parts.server
@@ -39,9 +39,12 @@ class LoadMeter:
         """Begin anew: the next reading is the first."""
         self._idle = IdleShares(self._server, self._loop)
         self._before: tuple[int, int, int] | None = None
+        self._last: Load | None = None
 
     def read(self) -> Load:
         server, now = self._server, self._clock.ns()
+        if self._last is not None and self._before is not None and now - self._before[0] < WINDOW_NS:
+            return self._last
         processors = list(server.processors())
         selectors = [totals_of(each, now) for each in processors]
         ended = server.ended_processors
@@ -54,7 +57,7 @@ class LoadMeter:
         resources = server.resources.get(Server.BROKER)
         memory = None if resources is None or resources.memory is None else resources.memory.memory
         known = math.nan if before is None else 1.0
-        return Load(
+        self._last = Load(
             (bytes_in - then_in) * per_second,
             (bytes_out - then_out) * per_second,
             sum(len(each.selector.channels) for each in processors),
@@ -63,3 +66,4 @@ class LoadMeter:
             idle.thread * known,
             math.nan if memory is None else memory.used / memory.size,
         )
+        return self._last

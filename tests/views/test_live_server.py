@@ -75,6 +75,12 @@ async def test_a_meter_has_a_window_of_its_own(tmp_path: Path, mock_clock: MockC
         assert load.bytes_in == (after.bytes_in_total - before.bytes_in_total) / 8 > 0
         assert load.bytes_out == (after.bytes_out_total - before.bytes_out_total) / 8 > 0
         assert (load.network_idle, load.handler_idle) == (1.0, 1.0) and 0.9 < load.thread_idle <= 1.0
+        # A second later there is a new reading, and not before.
+        await client.ask(ApiVersionsRequest("x", "1"), 3)
+        thread_waits(broker, mock_clock, 0.999)
+        assert meter.read() is load
+        thread_waits(broker, mock_clock, 0.001)
+        assert meter.read().bytes_in == load.bytes_in * 8
         again = views.live.meter().read()
         assert math.isnan(again.bytes_out)
 

@@ -142,7 +142,7 @@ class Alerting:
         """Return the time to the next evaluation: the interval, or less if a silence ends before."""
         wall_ms = self._clock.wall_ms()
         ends = (each.silence.ends_at_ms - wall_ms for each in self._image().alert_silences.values())
-        return min(self._interval_s, *(end_ms / 1000 for end_ms in ends if end_ms > 0), self._interval_s)
+        return min([self._interval_s, *(end_ms / 1000 for end_ms in ends if end_ms > 0)])
 
     async def evaluate(self, nursery: trio.Nursery) -> None:
         """Evaluate all rules once; `nursery` runs the outboxes."""
@@ -302,9 +302,13 @@ class Alerting:
             case DestinationKind.SLACK:
                 body = slack_body(batch, source)
             case DestinationKind.PAGERDUTY:
-                # It takes one event in each request.
-                (only,) = batch
-                body = pagerduty_body(only, source, destination.secret)
+                # It takes one event in each request. The batch has more if the kind was changed meanwhile.
+                for each in batch[:-1]:
+                    event = pagerduty_body(each, source, destination.secret)
+                    result = await self._post(endpoint, event, (), self._egress, self._timeout_s)
+                    if not result.is_delivered:
+                        return result
+                body = pagerduty_body(batch[-1], source, destination.secret)
             case _:
                 body = webhook_body(batch, source)
         headers = list(destination.headers.items())

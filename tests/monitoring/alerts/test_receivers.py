@@ -214,3 +214,23 @@ async def test_pagerduty_gets_each_alert_in_a_request_of_its_own(scene: Scene) -
             await until(lambda: scene.delivery.sent == 3)
         nursery.cancel_scope.cancel()
     assert len(server.bodies) == len({body["dedup_key"] for body in server.bodies}) == 3
+
+
+async def test_a_destination_becomes_pagerduty_while_notifications_wait(scene: Scene) -> None:
+    server = HttpServer()
+    # It hangs until the deadline; meanwhile the kind changes.
+    server.answers = [0]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve)
+        url = f"http://127.0.0.1:{server.port}/"
+        scene.destination("webhook", url)
+        scene.groups[:] = [GroupRow(f"g{number}", "Stable", "consumer", 1, 200) for number in range(3)]
+        async with scene.running():
+            await until(lambda: server.bodies)
+            assert len(server.bodies[0]["alerts"]) == 3
+            changed = SetAlertDestination("there", DestinationKind.PAGERDUTY, url, secret=KEY)
+            assert scene.world.do(plan_set_destination, changed).ok
+            await until(lambda: scene.delivery.sent == 3)
+        nursery.cancel_scope.cancel()
+    events = [body for body in server.bodies if "dedup_key" in body]
+    assert len({body["dedup_key"] for body in events}) == 3
