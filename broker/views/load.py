@@ -27,7 +27,7 @@ class Load(NamedTuple):
 
 
 class LoadMeter:
-    """One reader. A reading within a second of the one before is the same: rates of a short time say little."""
+    """One reader. A reading within a second of the one before is the same: short rates say little."""
 
     def __init__(self, parts: ServerParts) -> None:
         self._server = parts.server
