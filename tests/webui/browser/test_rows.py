@@ -39,7 +39,7 @@ def test_rows_have_one_height_whatever_is_in_them(
             opened = wide.go(path)
             opened.locator("table.cards > tbody > tr").first.wait_for()
             heights[path] = opened.evaluate(HEIGHTS)
-        assert heights == dict.fromkeys(LISTS, [44])
+        assert heights == {path: [44] for path in LISTS}
 
 
 @pytest.mark.parametrize("how", ["pointer", "keyboard"])
