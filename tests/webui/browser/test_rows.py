@@ -74,15 +74,15 @@ def test_a_name_that_is_cut_is_shown_whole_and_copied(
 
 
 def test_a_row_that_goes_leaves_its_place_to_the_next(page: Watched, expect: Any, broker: FakeBroker) -> None:
-    broker.throttled_rows = [throttled(name, connection_id=name, times=9) for name in ("a", "b", "c")]
+    broker.throttled_rows = [throttled(name, connection_id=name, times=9) for name in ("one", "two", "three")]
     page.sign_in()
     opened = page.go("/throttled")
     rows = opened.locator("#table tbody tr")
     expect(rows).to_have_count(3)
-    place = opened.locator("#table tbody tr", has_text="c").bounding_box()
+    place = opened.locator("#table tbody tr", has_text="three").bounding_box()
     del broker.throttled_rows[0]
     expect(opened.locator("#table tbody tr.blank")).to_have_count(1)
-    assert opened.locator("#table tbody tr", has_text="c").bounding_box() == place
-    broker.throttled_rows.append(throttled("d", connection_id="d", times=99))
-    expect(rows.nth(0)).to_contain_text("d")
-    assert opened.locator("#table tbody tr", has_text="c").bounding_box() == place
+    assert opened.locator("#table tbody tr", has_text="three").bounding_box() == place
+    broker.throttled_rows.append(throttled("four", connection_id="four", times=99))
+    expect(rows.nth(0)).to_contain_text("four")
+    assert opened.locator("#table tbody tr", has_text="three").bounding_box() == place
