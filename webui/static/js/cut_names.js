@@ -4,14 +4,15 @@ import { copyButton } from "./dom.js";
 
 let shown = null;
 
+const CUT = ".name, .two > *";
 const isCut = (name) => name.scrollWidth > name.clientWidth;
 
 /** The cut name at or in an element of a table's row, or null. */
 function cutName(target) {
   const cell = target.closest?.("table.cards tr:not(.panel) > td");
   if (!cell) return null;
-  const own = target.closest(".name");
-  const names = own ? [own] : [...(target.querySelectorAll?.(".name") ?? [])];
+  const around = [target.closest(".name"), target.closest(".two > *")].filter(Boolean);
+  const names = around.length ? around : [...target.querySelectorAll(CUT)];
   return names.find(isCut) ?? (isCut(cell) ? cell : null);
 }
 
