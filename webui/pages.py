@@ -83,6 +83,7 @@ ENTRIES: Final = (
         (
             Page("alerts", "/alerts", "Alerts", "Alerts"),
             Page("doctor", "/doctor", "Doctor", "Doctor"),
+            Page("requests", "/requests", "Requests", "Requests"),
             Page("upstream", "/upstream", "Upstream", "Upstream"),
         ),
     ),

@@ -1,13 +1,13 @@
-"""Plans changes of alert rules and of the destinations of notifications.
+"""Plans changes of alert rules, of silences and of the destinations of notifications.
 
-Rules: role editor. Destinations: role admin, since the broker sends requests to them and stores their
-secrets; nobody can read a destination's path, query or headers again. Evaluated and sent by
+Rules and silences: role editor. Destinations: role admin, since the broker sends requests to them and stores
+their secrets; nobody can read a destination's path, query, headers or secret again. Evaluated and sent by
 broker.monitoring.alerts.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,40 +19,62 @@ from broker.controller.plan import Plan, Situation
 from broker.metadata.actor import Role
 from broker.metadata.alerts import (
     DESTINATION,
+    EITHER_WAY,
+    IDLE,
+    PERCENTAGES,
     RULE,
+    SILENCE,
     AlertCondition,
     AlertDestination,
     AlertRule,
+    AlertSilence,
     DestinationKind,
     Severity,
     written,
 )
 from broker.metadata.changes import Change, ChangeKind
-from broker.security.egress import Egress, HttpEndpoint, read_url
+from broker.security.egress import HTTP, PORTS, SMTP, Egress, Endpoint, read_url
 
 __all__ = [
     "AlertCondition",
     "AlertDestination",
     "AlertRule",
+    "AlertSilence",
     "DestinationKind",
     "RemoveAlertDestination",
     "RemoveAlertRule",
+    "RemoveAlertSilence",
     "SetAlertDestination",
     "SetAlertRule",
+    "SetAlertSilence",
     "Severity",
 ]
 
 MAX_RULES: Final = 200
 MAX_DESTINATIONS: Final = 50
+MAX_SILENCES: Final = 100
+SHORTEST_SILENCE_MS: Final = 1_000
+LONGEST_SILENCE_MS: Final = 30 * 86_400_000
+LATEST_MS: Final = 2**53
 LONGEST_NAME: Final = 64
 LONGEST_MATCH: Final = 256
 LONGEST_WAIT_MS: Final = 7 * 86_400_000
+SHORTEST_REPEAT_MS: Final = 60_000
 MAX_TARGETS: Final = 10
 MAX_HEADERS: Final = 20
 LONGEST_HEADER: Final = 4_096
+LONGEST_SECRET: Final = 1_024
+LONGEST_USERNAME: Final = 256
+LONGEST_ADDRESS: Final = 254
+MAX_RECIPIENTS: Final = 20
+PAGERDUTY_URL: Final = "https://events.pagerduty.com/v2/enqueue"
 BEYOND: Final = 2.0**63
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
+_ADDRESS: Final = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+)
+_PAGERDUTY_KEY: Final = re.compile(r"[0-9A-Za-z]{32}")
 _OUR_HEADERS: Final = frozenset(
     {
         "connection",
@@ -87,8 +109,9 @@ class RemoveAlertRule(msgspec.Struct, Command["EntryOutcome"], frozen=True):
 
 
 class SetAlertDestination(msgspec.Struct, Command["EntryOutcome"], frozen=True):
-    """Create or replace a destination. Returns EntryOutcome. `url` or `headers` None: as they are. A URL of
-    another origin needs the headers again, so that no secret goes to another host.
+    """Create or replace a destination. Returns EntryOutcome. What is None stays as it is, and what the kind
+    does not have is dropped. A URL of another origin needs the headers and the secret again, so that no
+    secret goes to another host.
     """
 
     name: str
@@ -97,6 +120,10 @@ class SetAlertDestination(msgspec.Struct, Command["EntryOutcome"], frozen=True):
     headers: Mapping[str, str] | None = None
     expected_version: int | None = None
     validate_only: bool = False
+    secret: str | None = None
+    username: str | None = None
+    sender: str | None = None
+    recipients: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return f"SetAlertDestination(name={self.name!r}, kind={self.kind.value!r}, ...)"
@@ -107,6 +134,24 @@ class RemoveAlertDestination(msgspec.Struct, Command["EntryOutcome"], frozen=Tru
 
     name: str
     expected_version: int | None = None
+
+
+class SetAlertSilence(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    """Create or replace a silence. Returns EntryOutcome. Silences that ended before `now_ms`, which is
+    wall-clock, are removed.
+    """
+
+    name: str
+    silence: AlertSilence
+    expected_version: int | None = None
+    validate_only: bool = False
+    now_ms: int = 0
+
+
+class RemoveAlertSilence(msgspec.Struct, Command["EntryOutcome"], frozen=True):
+    name: str
+    expected_version: int | None = None
+    validate_only: bool = False
 
 
 def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[EntryOutcome]:
@@ -186,6 +231,49 @@ def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> P
     return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_DESTINATION, command.name, DESTINATION, None),))
 
 
+def plan_set_silence(command: SetAlertSilence, at: Situation) -> Plan[EntryOutcome]:
+    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    known = at.image.alert_silences.get(command.name)
+    refusal = refusal or _stale("silence", None if known is None else known.version, command.expected_version)
+    if refusal is not None:
+        return Plan(refusal)
+    wanted = command.silence
+    ended = [
+        name
+        for name, each in at.image.alert_silences.items()
+        if each.silence.ends_at_ms <= command.now_ms and name != command.name
+    ]
+    problem = _name_problem(command.name) or _match_problem(wanted.match)
+    if not 0 < wanted.ends_at_ms < LATEST_MS:
+        problem = problem or "Invalid end of the silence"
+    if wanted.rule and _name_problem(wanted.rule):
+        problem = problem or "Invalid name of a rule"
+    if known is None and len(at.image.alert_silences) - len(ended) >= MAX_SILENCES:
+        problem = problem or f"There are {MAX_SILENCES} silences, which is the maximum"
+    if problem:
+        return Plan(EntryOutcome(ErrorCode.INVALID_REQUEST, problem))
+    if command.validate_only or (known is not None and known.silence == wanted):
+        return Plan(EntryOutcome())
+    kind = ChangeKind.ALERT_SILENCE
+    changes = (Change(kind, command.name, SILENCE, written(wanted)),)
+    return Plan(EntryOutcome(), (*changes, *(Change(kind, name, SILENCE, None) for name in ended)))
+
+
+def plan_remove_silence(command: RemoveAlertSilence, at: Situation) -> Plan[EntryOutcome]:
+    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None:
+        return Plan(refusal)
+    known = at.image.alert_silences.get(command.name)
+    if known is None:
+        return Plan(EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no silence named {command.name}"))
+    stale = _stale("silence", known.version, command.expected_version)
+    if stale is not None:
+        return Plan(stale)
+    if command.validate_only:
+        return Plan(EntryOutcome())
+    return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_SILENCE, command.name, SILENCE, None),))
+
+
 def _stale(noun: str, version: int | None, expected: int | None) -> EntryOutcome | None:
     if expected in (None, version or 0):
         return None
@@ -203,19 +291,17 @@ def _rule_problem(rule: AlertRule, at: Situation) -> str:
     """Return what is wrong with a rule, "" if nothing is."""
     if not (math.isfinite(rule.threshold) and 0 <= rule.threshold < BEYOND):
         return "The threshold must be a number from 0"
-    if rule.condition is AlertCondition.DISK and rule.threshold > 100:
-        return "The threshold is a percentage, so it must be at most 100"
-    if rule.clear is not None and not 0 <= rule.clear <= rule.threshold:
-        return "The value at which the alert is resolved must be from 0 to the threshold"
+    problem = _side_problem(rule)
+    if problem:
+        return problem
     for wait_ms in (rule.for_ms, rule.resolve_after_ms):
         if not 0 <= wait_ms <= LONGEST_WAIT_MS:
             return f"A duration must be from 0 to {LONGEST_WAIT_MS} ms"
-    if len(rule.match) > LONGEST_MATCH:
-        return f"The pattern is longer than {LONGEST_MATCH} characters"
-    try:
-        glob(rule.match)
-    except ValueError as error:
-        return f"The pattern cannot be used: {error}"
+    if rule.repeat_ms and not SHORTEST_REPEAT_MS <= rule.repeat_ms <= LONGEST_WAIT_MS:
+        return f"Notifications are repeated after {SHORTEST_REPEAT_MS} to {LONGEST_WAIT_MS} ms; 0: never"
+    problem = _match_problem(rule.match)
+    if problem:
+        return problem
     if len(rule.destinations) > MAX_TARGETS or len(set(rule.destinations)) != len(rule.destinations):
         return f"A rule has at most {MAX_TARGETS} destinations, each once"
     for name in rule.destinations:
@@ -224,31 +310,114 @@ def _rule_problem(rule: AlertRule, at: Situation) -> str:
     return ""
 
 
+def _match_problem(match: str) -> str:
+    if len(match) > LONGEST_MATCH:
+        return f"The pattern is longer than {LONGEST_MATCH} characters"
+    try:
+        glob(match)
+    except ValueError as error:
+        return f"The pattern cannot be used: {error}"
+    return ""
+
+
+def _side_problem(rule: AlertRule) -> str:
+    """Return what is wrong with the threshold, with `clear` or with the side on which the rule fires."""
+    most = BEYOND
+    if rule.condition in PERCENTAGES:
+        most = 100.0
+        if rule.threshold > most:
+            return "The threshold is a percentage, so it must be at most 100"
+    if rule.below is not None and rule.below != (rule.condition in IDLE) and rule.condition not in EITHER_WAY:
+        side = "above" if rule.below else "below"
+        return f"A rule for {rule.condition.value} fires {side} its threshold only"
+    if rule.fires_below:
+        if rule.threshold == 0:
+            return "No value is below 0: the threshold must be more"
+        if rule.clear is not None and not rule.threshold <= rule.clear <= most:
+            return "The value at which the alert is resolved must be the threshold or more" + (
+                ", up to 100" if rule.condition in PERCENTAGES else ""
+            )
+    elif rule.clear is not None and not 0 <= rule.clear <= rule.threshold:
+        return "The value at which the alert is resolved must be from 0 to the threshold"
+    return ""
+
+
 def _destination(
     command: SetAlertDestination, known: AlertDestination | None, egress: Egress
 ) -> AlertDestination:
     """Return the destination with what is kept of the known one. Raises ValueError with the reason."""
-    url = command.url
+    kind = command.kind
+    is_mail, has_headers = kind is DestinationKind.EMAIL, kind in _WITH_HEADERS
+    url = command.url if command.url is not None else None if known is None else known.url
+    if kind is DestinationKind.PAGERDUTY and (not url or (known is not None and known.kind is not kind)):
+        url = command.url or PAGERDUTY_URL
     if url is None:
-        if known is None:
-            raise ValueError("Give the URL of the destination")
-        url = known.url
+        raise ValueError(f"Give the URL of the {'mail server' if is_mail else 'destination'}")
     try:
-        endpoint = egress.check(url)
+        endpoint = egress.check(url, SMTP if is_mail else HTTP)
     except ValueError as error:
         raise ValueError(f"Invalid URL: {error}") from None
-    headers = command.headers
+    is_moved = known is not None and _origin(known.url) != endpoint.origin
+    headers = command.headers if has_headers else {}
     if headers is None:
         headers = {} if known is None else known.headers
-        if known is not None and headers and _origin(known.url) != endpoint.origin:
+        if headers and is_moved:
             raise ValueError("Give the headers again: the URL leads to another host")
+    if command.headers and not has_headers:
+        raise ValueError(f"A destination of the kind {kind.value} has no headers")
     _check_headers(headers)
-    return AlertDestination(command.kind, url, dict(headers))
+    secret = command.secret
+    if secret is None and known is not None and known.kind is kind:
+        secret = known.secret
+        if secret and is_moved:
+            raise ValueError(f"Give the {_SECRETS[kind]} again: the URL leads to another host")
+    secret = secret or ""
+    if kind not in _SECRETS:
+        if secret:
+            raise ValueError(f"A destination of the kind {kind.value} has no secret of its own")
+        return AlertDestination(kind, url, dict(headers))
+    if kind is DestinationKind.PAGERDUTY:
+        if not _PAGERDUTY_KEY.fullmatch(secret):
+            raise ValueError("Invalid integration key: PagerDuty's have 32 letters and digits")
+        return AlertDestination(kind, url, dict(headers), secret)
+    kept = known if known is not None and known.kind is kind else AlertDestination(kind, url)
+    username = kept.username if command.username is None else command.username
+    sender = kept.sender if command.sender is None else command.sender
+    recipients = kept.recipients if command.recipients is None else command.recipients
+    _check_mail(username, secret, sender, recipients)
+    if username and endpoint.scheme == "smtp+plain":
+        raise ValueError(
+            "A user needs smtp:// or smtps://: smtp+plain:// would send the password unencrypted"
+        )
+    return AlertDestination(kind, url, dict(headers), secret, username, sender, tuple(recipients))
+
+
+_WITH_HEADERS: Final = (DestinationKind.WEBHOOK, DestinationKind.ALERTMANAGER)
+_SECRETS: Final = {DestinationKind.PAGERDUTY: "integration key", DestinationKind.EMAIL: "password"}
+
+
+def _check_mail(username: str, password: str, sender: str, recipients: Sequence[str]) -> None:
+    """Raises ValueError; its message contains no password."""
+    if len(username) > LONGEST_USERNAME or not username.isprintable() or not username.isascii():
+        raise ValueError(f"Invalid user: expected at most {LONGEST_USERNAME} printable ASCII characters")
+    if len(password) > LONGEST_SECRET or not password.isprintable() or not password.isascii():
+        raise ValueError(f"Invalid password: expected at most {LONGEST_SECRET} printable ASCII characters")
+    if bool(username) != bool(password):
+        raise ValueError("Give the password of the user" if username else "Give the user of the password")
+    if not 0 < len(recipients) <= MAX_RECIPIENTS:
+        raise ValueError(f"Give 1 to {MAX_RECIPIENTS} recipients")
+    if len(set(recipients)) != len(recipients):
+        raise ValueError("A recipient is given twice")
+    for noun, address in (("sender", sender), *(("recipient", each) for each in recipients)):
+        if not address:
+            raise ValueError(f"Give the address of the {noun}")
+        if len(address) > LONGEST_ADDRESS or not _ADDRESS.fullmatch(address) or ".." in address:
+            raise ValueError(f"Invalid address of the {noun}: expected one such as ops@example.com")
 
 
 def _origin(url: str) -> str:
     try:
-        return read_url(url).origin
+        return read_url(url, (*HTTP, *SMTP)).origin
     except ValueError:
         return ""
 
@@ -277,7 +446,10 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 def shown_url(url: str) -> str:
     """Return the URL without what can be secret."""
     try:
-        endpoint: HttpEndpoint = read_url(url)
+        endpoint: Endpoint = read_url(url, (*HTTP, *SMTP))
     except ValueError:
         return "…"
+    if endpoint.scheme in SMTP:
+        usual = endpoint.port == PORTS[endpoint.scheme]
+        return f"{endpoint.origin}:{endpoint.port}" if usual else endpoint.origin
     return endpoint.origin + ("/" if endpoint.target == "/" else "/…")

@@ -21,12 +21,16 @@ from broker.controller.acls import plan_create_acls, plan_delete_acls
 from broker.controller.alerts import (
     RemoveAlertDestination,
     RemoveAlertRule,
+    RemoveAlertSilence,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
     plan_remove_destination,
     plan_remove_rule,
+    plan_remove_silence,
     plan_set_destination,
     plan_set_rule,
+    plan_set_silence,
 )
 from broker.controller.client_quotas import plan_client_quotas
 from broker.controller.commands import (
@@ -116,6 +120,8 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
     RemoveAlertRule: plan_remove_rule,
     SetAlertDestination: plan_set_destination,
     RemoveAlertDestination: plan_remove_destination,
+    SetAlertSilence: plan_set_silence,
+    RemoveAlertSilence: plan_remove_silence,
 }
 
 

@@ -18,7 +18,7 @@ from broker.controller.control import Control
 from broker.controller.plan import Done, Situation
 from broker.log.partition import PartitionLog
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, ChangeKind
+from broker.metadata.changes import READ, Change, ChangeKind
 from broker.metadata.image import is_internal
 from broker.partitions.partitions import HostedTopic, Partitions
 from broker.partitions.record_expression import MAX_LENGTH as MAX_CONDITION
@@ -315,7 +315,7 @@ def _reading_note(command: BrowseRecords, found: FoundRecords) -> Change:
     )
     counted = f"{len(found.records)} record{'' if len(found.records) == 1 else 's'}"
     text = f"{counted} of {noun} {named}, {begun}{filtered}"
-    return Change(ChangeKind.RECORDS, command.topic, "read", text)
+    return Change(ChangeKind.RECORDS, command.topic, READ, text)
 
 
 def _moment(epoch_ms: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.temporary_limits import read_temporary
-from broker.controller.alerts import RemoveAlertRule, SetAlertRule
+from broker.controller.alerts import RemoveAlertRule, RemoveAlertSilence, SetAlertRule, SetAlertSilence
 from broker.controller.commands import (
     AlterClientQuotas,
     Command,
@@ -24,7 +24,7 @@ from broker.controller.commands import (
     ResourceType,
     TemporaryOp,
 )
-from broker.metadata.alerts import read_rule, written
+from broker.metadata.alerts import read_rule, read_silence
 from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, ChangeKind, Unreadable, read_pairs
 from broker.metadata.image import Image
 from broker.security.acl.acl import filter_of, read_acl
@@ -75,11 +75,19 @@ def inverse_of(
             return CreateAcls((acl,), validate_only)
         case ChangeKind.ALERT_RULE:
             rule = image.alert_rules.get(row.entity)
-            _check(None if rule is None else written(rule.rule), row.new)
+            _check(None if rule is None else rule.rule, None if row.new is None else read_rule(row.new))
             version = 0 if rule is None else rule.version
             if row.old is None:
                 return RemoveAlertRule(row.entity, version, validate_only=validate_only)
             return SetAlertRule(row.entity, read_rule(row.old), version, validate_only=validate_only)
+        case ChangeKind.ALERT_SILENCE:
+            silence = image.alert_silences.get(row.entity)
+            known = None if silence is None else silence.silence
+            _check(known, None if row.new is None else read_silence(row.new))
+            version = 0 if silence is None else silence.version
+            if row.old is None:
+                return RemoveAlertSilence(row.entity, version, validate_only=validate_only)
+            return SetAlertSilence(row.entity, read_silence(row.old), version, validate_only=validate_only)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"A change of kind {row.kind} cannot be undone")
 
 

@@ -27,7 +27,8 @@ each change; the console shows them through broker.views.metadata.
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
     acl             all but its permission   ALLOW or DENY: true (broker.security.acl.acl)
     alert-rule      its name                 rule: as JSON
-    alert-destination  its name              destination: kind, URL and headers as JSON
+    alert-destination  its name              destination: kind, URL, headers and secrets as JSON
+    alert-silence   its name                 silence: what it is for, and its end, as JSON
 """
 
 import json
@@ -81,6 +82,7 @@ class ChangeKind(StrEnum):
     ACL = "acl"
     ALERT_RULE = "alert-rule"
     ALERT_DESTINATION = "alert-destination"
+    ALERT_SILENCE = "alert-silence"
 
     @classmethod
     def named(cls, name: str) -> "ChangeKind":
@@ -101,6 +103,9 @@ QUOTA_KINDS: Final = frozenset({ChangeKind.CLIENT_QUOTA, ChangeKind.TEMPORARY_QU
 
 ACL_IS_SET: Final = "true"
 """The value of an ACL that exists."""
+
+READ: Final = "read"
+"""The key of a row of the kind `records` that says who read records."""
 
 NOTES: Final = frozenset(
     {
@@ -150,7 +155,8 @@ class AuditRow(msgspec.Struct, frozen=True):
 class AuditFilter(msgspec.Struct, frozen=True):
     """Selects rows, the newest first unless `oldest_first`. `not_origin` excludes one interface; `search`
     matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
-    continues after the last row of the previous page; `limit` is 1 to 1,001: a page of
+    continues after the last row of the previous page; `reads` selects what was read of records, or what was
+    not; `limit` is 1 to 1,001: a page of
     1,000 and the row that shows whether there is another.
     """
 
@@ -165,6 +171,7 @@ class AuditFilter(msgspec.Struct, frozen=True):
     after_seq: int | None = None
     oldest_first: bool = False
     limit: int = 100
+    reads: bool | None = None
 
 
 def write_pairs(pairs: EntityPairs) -> str:

@@ -19,7 +19,7 @@ from broker.common.errors import BrokerBug
 from broker.common.temporary_limits import TemporaryLimit, read_temporary
 from broker.metadata import alerts
 from broker.metadata.actor import Role
-from broker.metadata.alerts import DestinationEntry, RuleEntry
+from broker.metadata.alerts import DestinationEntry, RuleEntry, SilenceEntry
 from broker.metadata.changes import NOTES, SHADOW, ChangeKind, EntityPairs, Unreadable, read_pairs
 from broker.security.acl.acl import Acl, read_acl
 from broker.security.passwords import Cost, StoredPassword
@@ -245,6 +245,7 @@ class Image(msgspec.Struct, frozen=True):
     group_configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     alert_rules: Mapping[str, RuleEntry] = msgspec.field(default_factory=dict)
     alert_destinations: Mapping[str, DestinationEntry] = msgspec.field(default_factory=dict)
+    alert_silences: Mapping[str, SilenceEntry] = msgspec.field(default_factory=dict)
 
     def dynamic_configs(self, node_id: int) -> dict[str, str]:
         """Return the effective dynamic settings of one broker: its own over those of all brokers."""
@@ -307,6 +308,9 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case ChangeKind.ALERT_DESTINATION:
                 destinations = _with(image.alert_destinations, stamps, _alert_destination)
                 image = replace(image, alert_destinations=destinations)
+            case ChangeKind.ALERT_SILENCE:
+                silences = _with(image.alert_silences, stamps, _alert_silence)
+                image = replace(image, alert_silences=silences)
             case note if note in NOTES:
                 pass
             case _:
@@ -441,6 +445,13 @@ def _alert_destination(name: str, stamps: Mapping[str, Stamp]) -> DestinationEnt
         return None
     known = None if isinstance(stamp.value, Unreadable) else alerts.read_destination(stamp.value)
     return DestinationEntry(name, known, stamp.seq, stamp.time_ms, stamp.actor)
+
+
+def _alert_silence(name: str, stamps: Mapping[str, Stamp]) -> SilenceEntry | None:
+    stamp = stamps.get(alerts.SILENCE)
+    if stamp is None or stamp.value is None:
+        return None
+    return SilenceEntry(name, alerts.read_silence(stamp.value), stamp.seq, stamp.time_ms, stamp.actor)
 
 
 def _settings(_entity: str, stamps: Mapping[str, Stamp]) -> dict[str, str] | None:

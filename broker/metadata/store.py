@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from broker.common.errors import ApiError, ConfigError, ErrorCode
 from broker.common.random_ids import random_id
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.changes import KNOWN_KINDS, NOTES, AuditFilter, AuditRow, Change, ChangeKind
+from broker.metadata.changes import KNOWN_KINDS, NOTES, READ, AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.row_sums import ADD_COLUMN, COLUMNS, check_rows, row_sum, sum_rows
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
@@ -201,6 +201,7 @@ class MetadataStore:
             "actor = ?": wanted.actor,
             "origin = ?": wanted.origin,
             "origin != ?": wanted.not_origin,
+            f"(kind = '{ChangeKind.RECORDS}' AND key = '{READ}') = ?": wanted.reads,
             f"instr(lower({_SEARCHED}), lower(?))": wanted.search,
             "seq = ?": wanted.seq,
             "seq < ?": wanted.before_seq,

@@ -15,6 +15,15 @@ import msgspec
 from broker.config.host_patterns import PUBLIC, HostPattern
 
 LONGEST_URL: Final = 2_048
+
+HTTP: Final = ("https", "http")
+SMTP: Final = ("smtp", "smtps", "smtp+plain")
+"""Mail submission with STARTTLS, over TLS (RFC 8314), and without encryption."""
+
+PORTS: Final = {"https": 443, "http": 80, "smtp": 587, "smtps": 465, "smtp+plain": 25}
+ENCRYPTED: Final = frozenset({"https", "smtp", "smtps"})
+"""Schemes whose servers prove by a certificate that they have the name."""
+
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 _SPECIAL: Final = tuple(
@@ -34,7 +43,7 @@ _SPECIAL: Final = tuple(
 Address = IPv4Address | IPv6Address
 
 
-class HttpEndpoint(msgspec.Struct, frozen=True):
+class Endpoint(msgspec.Struct, frozen=True):
     """A URL in parts. `host` is without brackets, `target` is path and query."""
 
     scheme: str
@@ -45,8 +54,7 @@ class HttpEndpoint(msgspec.Struct, frozen=True):
     @property
     def origin(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = {"http": 80, "https": 443}[self.scheme]
-        return f"{self.scheme}://{host}" + ("" if self.port == usual else f":{self.port}")
+        return f"{self.scheme}://{host}" + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
 
 
 class Egress:
@@ -55,16 +63,16 @@ class Egress:
     def __init__(self, patterns: Sequence[HostPattern]) -> None:
         self._patterns = tuple(patterns)
 
-    def check(self, url: str) -> HttpEndpoint:
+    def check(self, url: str, schemes: Sequence[str] = HTTP) -> Endpoint:
         """Return the parts of a URL. Raises ValueError with the reason, for people, if no address of its host
         can be allowed.
         """
-        endpoint = read_url(url)
+        endpoint = read_url(url, schemes)
         try:
             address = ip_address(endpoint.host)
         except ValueError:
             is_possible = self._names(endpoint.host, endpoint.port) or any(
-                each.network is not None or (each == PUBLIC and endpoint.scheme == "https")
+                each.network is not None or (each == PUBLIC and endpoint.scheme in ENCRYPTED)
                 for each in self._patterns
             )
         else:
@@ -73,14 +81,14 @@ class Egress:
             raise ValueError(self._refusal(endpoint))
         return endpoint
 
-    def allows(self, endpoint: HttpEndpoint, address: Address) -> bool:
+    def allows(self, endpoint: Endpoint, address: Address) -> bool:
         """Whether requests to this URL may be sent to this address of its host."""
         if self._names(endpoint.host, endpoint.port):
             return True
         meant = _embedded(address)
         if any(each.network is not None and meant in each.network for each in self._patterns):
             return True
-        return PUBLIC in self._patterns and endpoint.scheme == "https" and is_public(address)
+        return PUBLIC in self._patterns and endpoint.scheme in ENCRYPTED and is_public(address)
 
     def _names(self, host: str, port: int) -> bool:
         return any(
@@ -90,17 +98,19 @@ class Egress:
             for each in self._patterns
         )
 
-    def _refusal(self, endpoint: HttpEndpoint) -> str:
-        if endpoint.scheme == "http" and PUBLIC in self._patterns:
-            return f"http needs {endpoint.host} in alerts.destination.hosts; otherwise use https"
+    def _refusal(self, endpoint: Endpoint) -> str:
+        if endpoint.scheme not in ENCRYPTED and PUBLIC in self._patterns:
+            instead = "https" if endpoint.scheme == "http" else "smtp or smtps"
+            needed = f"{endpoint.host} in alerts.destination.hosts"
+            return f"{endpoint.scheme} needs {needed}; otherwise use {instead}"
         return f"{endpoint.host} is not in alerts.destination.hosts"
 
-    def refusal_of(self, endpoint: HttpEndpoint, address: Address) -> str:
+    def refusal_of(self, endpoint: Endpoint, address: Address) -> str:
         return f"{endpoint.host} has the address {address}, which is not in alerts.destination.hosts"
 
 
-def read_url(url: str) -> HttpEndpoint:
-    """Return the parts of a URL. Raises ValueError with the reason, for people."""
+def read_url(url: str, schemes: Sequence[str] = HTTP) -> Endpoint:
+    """Return the parts of a URL with one of these schemes. Raises ValueError with the reason, for people."""
     if len(url) > LONGEST_URL:
         raise ValueError(f"the URL is longer than {LONGEST_URL} characters")
     if not url.isascii() or any(character <= " " or character in '<>"\\^`{|}\x7f' for character in url):
@@ -110,18 +120,20 @@ def read_url(url: str) -> HttpEndpoint:
         port = parts.port
     except ValueError:
         raise ValueError("the URL's port or host is invalid") from None
-    if parts.scheme not in ("http", "https"):
-        raise ValueError("the URL must begin with https:// or http://")
+    if parts.scheme not in schemes:
+        *first, last = (f"{each}://" for each in schemes)
+        raise ValueError(f"the URL must begin with {', '.join(first)} or {last}")
     if "@" in parts.netloc:
-        raise ValueError("the URL must not contain a user or a password; use a header")
+        instead = "a header" if parts.scheme in HTTP else "their fields"
+        raise ValueError(f"the URL must not contain a user or a password; use {instead}")
     if not parts.hostname or parts.netloc.endswith(":") or "%" in parts.hostname or port == 0:
         raise ValueError("the URL has no valid host")
     if "#" in url:
         raise ValueError("the URL must not have a fragment")
+    if parts.scheme in SMTP and (parts.path not in ("", "/") or parts.query):
+        raise ValueError("the URL of a mail server has a host and a port only")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return HttpEndpoint(
-        parts.scheme, parts.hostname, port or {"http": 80, "https": 443}[parts.scheme], target
-    )
+    return Endpoint(parts.scheme, parts.hostname, port or PORTS[parts.scheme], target)
 
 
 def is_public(address: Address) -> bool:

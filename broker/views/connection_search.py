@@ -2,6 +2,7 @@
 of another one.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ SORTS: Final[Mapping[str, Callable[[ConnectionRow], Any]]] = {
     "client": lambda row: row.client_id.casefold(),
     "principal": lambda row: row.principal.casefold(),
     "address": lambda row: row.address,
-    "software": lambda row: (row.software_name.casefold(), row.software_version),
+    "software": lambda row: (row.software_name.casefold(), version_order(row.software_version)),
+    "version": lambda row: (version_order(row.software_version), row.software_name.casefold()),
     "listener": lambda row: row.listener,
     "upstream": lambda row: (row.upstream_node is None, row.upstream_node or 0, row.upstream),
     "requests": lambda row: row.requests,
@@ -31,6 +33,16 @@ FILTERS: Final[Mapping[str, Callable[[ConnectionRow], bool]]] = {
     "tls": lambda row: row.tls != "",
     "plain": lambda row: row.tls == "",
 }
+
+
+_NUMBERS: Final = re.compile(r"([0-9]{1,9})")
+
+
+def version_order(version: str) -> tuple[tuple[int, str], ...]:
+    """Return the sort key of a version: 2.9.0 is before 2.10.0."""
+    return tuple(
+        (int(part), "") if part.isdigit() else (-1, part) for part in _NUMBERS.split(version) if part
+    )
 
 
 _SORTED_AT_ONCE: Final = 256
@@ -75,7 +87,7 @@ def search_texts(row: ConnectionRow) -> tuple[str, ...]:
         row.principal,
         row.address,
         row.proxy,
-        row.software_name,
+        f"{row.software_name} {row.software_version}",
         row.listener,
     )
 

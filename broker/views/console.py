@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from broker.controller.commands import EntityPairs
 from broker.controller.control import Committer, Control
-from broker.controller.rows.broker import BrokerMetrics, Overview, ServerInfo
+from broker.controller.rows.broker import BrokerMetrics, DiskRow, Overview, ServerInfo
 from broker.controller.rows.upstream import GatewaySums
 from broker.metadata.image import QuotaEntry, Topic, is_internal
 from broker.quotas.entity import IP
@@ -15,6 +15,7 @@ from broker.security.acl.authorizer import Authorizer
 from broker.telemetry.state import Telemetry
 from broker.views.acls import AclViews
 from broker.views.client_telemetry import ClientTelemetry
+from broker.views.disks import disk_rows
 from broker.views.live_quotas import LiveQuotas
 from broker.views.live_server import LiveServer
 from broker.views.metadata import DelegationTokenViews, MetadataViews
@@ -87,6 +88,10 @@ class Views:
             upstream=None if self.upstream is None else self.upstream.summary(),
             gateways=None if others is None else all_gateways(metrics, others),
         )
+
+    def disks(self) -> list[DiskRow]:
+        """Return the volumes of the log directories. Slow where a disk is: for a worker thread."""
+        return disk_rows(self._control.config.log.dirs)
 
     def _ip_quota_rules(self) -> int:
         """Count the rules for addresses, once for each state of the rules: 10,000 take a millisecond."""

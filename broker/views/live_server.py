@@ -1,11 +1,19 @@
 """The running server: its load, its connections and its tasks. Made by `server`, part of `console.Views`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from broker.common.slices import Steps
 from broker.config.listeners import Server
 from broker.controller.rows.broker import BrokerMetrics, PhaseRow, QueueRow, TaskRow
-from broker.controller.rows.connections import ConnectionLimitRow, ConnectionRow, Flow, SelectorRow
+from broker.controller.rows.connections import (
+    ConnectionLimitRow,
+    ConnectionRow,
+    Flow,
+    SelectorRow,
+    SoftwareRow,
+)
 from broker.metrics.rate import CounterRate
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.connection.channel import Channel, MuteState
@@ -21,6 +29,7 @@ from broker.network.server_metrics import (
 )
 from broker.quotas.connections import ConnectionQuotas
 from broker.views.live_quotas import limit_or_none, throttled_addresses
+from broker.views.load import LoadMeter
 from broker.views.parts import ServerParts
 from broker.views.topics import TopicViews
 from broker.views.upstream_views import UpstreamOf
@@ -102,6 +111,7 @@ class LiveServer:
         self._idle = IdleShares(parts.server, parts.loop)
         self.tasks = tasks
         self._pipeline_high = pipeline_high
+        self._parts = parts
         self._started = parts.clock.ns()
         self._traffic = CounterRate(self._started)
         self._blocked = CounterRate(self._started)
@@ -158,6 +168,10 @@ class LiveServer:
             missing_offsets=self._topics.missing_offsets(),
         )
 
+    def meter(self) -> LoadMeter:
+        """Return a reader of the load with windows of its own."""
+        return LoadMeter(self._parts)
+
     def flow(self) -> Flow:
         """Return how connections are muted and unmuted."""
         server, callbacks = self._server, self._callbacks
@@ -183,6 +197,15 @@ class LiveServer:
                 for each in processors
             ),
         )
+
+    def software(self) -> Steps[list[SoftwareRow]]:
+        """Return the versions of software of the open connections, one connection per step."""
+        found: Counter[tuple[str, str]] = Counter()
+        for processor in list(self._server.processors()):
+            for channel in list(processor.selector):
+                found[channel.software_name, channel.software_version] += 1
+                yield
+        return [SoftwareRow(*kind, count) for kind, count in found.items()]
 
     def each_connection(self) -> Iterator[ConnectionRow]:
         """Yield the connections that were open at the time of the call; rows are built lazily."""

@@ -12,11 +12,12 @@ from broker.controller.alerts import shown_url
 from broker.controller.commands import ConfigResource
 from broker.controller.control import Committer, Control
 from broker.controller.describe import describe_in_steps
-from broker.controller.rows.alerts import AlertRuleRow, DestinationRow
+from broker.controller.rows.alerts import AlertRuleRow, DestinationRow, SilenceRow
 from broker.controller.rows.broker import AuditEntry, ConfigRow, ScramRow, TokenRow
 from broker.controller.rows.fields import Moment
 from broker.controller.tokens import Credentials, identify
 from broker.controller.undo import inverse_of
+from broker.metadata.alerts import AlertDestination
 from broker.metadata.changes import QUOTA_KINDS, AuditFilter, AuditRow, ChangeKind, read_pairs
 from broker.metadata.image import AdminToken, DelegationToken, Image, ScramCredential
 from broker.metadata.sealing import is_secret
@@ -77,6 +78,13 @@ class MetadataViews:
         for name, each in sorted(self._control.image.alert_rules.items()):
             yield AlertRuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
 
+    def alert_silences(self) -> Iterator[SilenceRow]:
+        """Yield the silences by name, also those that ended."""
+        for name, each in sorted(self._control.image.alert_silences.items()):
+            silence = each.silence
+            stamp = (each.version, each.changed_at_ms, each.changed_by)
+            yield SilenceRow(name, silence.rule, silence.match, silence.ends_at_ms, *stamp)
+
     def alert_destinations(self) -> Iterator[DestinationRow]:
         """Yield the destinations of notifications by name, without their secrets."""
         rules = self._control.image.alert_rules
@@ -91,6 +99,7 @@ class MetadataViews:
                 each.version,
                 each.changed_at_ms,
                 each.changed_by,
+                *(() if known is None else destination_details(known)),
             )
 
     async def audit(self, query: AuditFilter) -> Iterator[AuditEntry]:
@@ -99,6 +108,11 @@ class MetadataViews:
         image = self._control.image
         wall_ms = self._control.wall_ms()
         return (_entry(row, image, wall_ms) for row in rows)
+
+
+def destination_details(known: AlertDestination) -> tuple[bool, str, str, tuple[str, ...]]:
+    """Return the last fields of a `DestinationRow`."""
+    return bool(known.secret), known.username, known.sender, known.recipients
 
 
 def _token_row(token: AdminToken) -> TokenRow:

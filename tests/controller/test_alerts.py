@@ -9,23 +9,32 @@ from msgspec.structs import replace
 
 from broker.common.errors import ErrorCode
 from broker.controller.alerts import (
+    LATEST_MS,
     LONGEST_MATCH,
     LONGEST_WAIT_MS,
     MAX_DESTINATIONS,
     MAX_HEADERS,
     MAX_RULES,
+    MAX_SILENCES,
+    SHORTEST_REPEAT_MS,
     AlertCondition,
+    AlertDestination,
     AlertRule,
+    AlertSilence,
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
+    RemoveAlertSilence,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
     Severity,
     plan_remove_destination,
     plan_remove_rule,
+    plan_remove_silence,
     plan_set_destination,
     plan_set_rule,
+    plan_set_silence,
     shown_url,
 )
 from broker.controller.commands import EntryOutcome
@@ -91,6 +100,27 @@ def test_roles(world: World) -> None:
         ({"threshold": 2.0**63}, "a number from 0"),
         ({"condition": AlertCondition.DISK, "threshold": 100.0}, ""),
         ({"condition": AlertCondition.DISK, "threshold": 100.1}, "at most 100"),
+        ({"condition": AlertCondition.REQUEST_MEMORY, "threshold": 100.1}, "at most 100"),
+        ({"condition": AlertCondition.NETWORK_IDLE, "threshold": 20.0}, ""),
+        ({"condition": AlertCondition.NETWORK_IDLE, "threshold": 20.0, "below": True}, ""),
+        ({"condition": AlertCondition.NETWORK_IDLE, "threshold": 100.1}, "at most 100"),
+        ({"condition": AlertCondition.NETWORK_IDLE, "threshold": 0.0}, "No value is below 0"),
+        (
+            {"condition": AlertCondition.HANDLER_IDLE, "threshold": 20.0, "below": False},
+            "below its threshold",
+        ),
+        ({"condition": AlertCondition.LAG, "below": True}, "lag fires above its threshold only"),
+        ({"condition": AlertCondition.LAG, "below": False}, ""),
+        ({"condition": AlertCondition.BYTES_IN, "below": True}, ""),
+        ({"condition": AlertCondition.CONNECTIONS, "below": True, "clear": 1_000.0}, ""),
+        ({"condition": AlertCondition.CONNECTIONS, "below": True, "clear": 999.0}, "the threshold or more"),
+        ({"condition": AlertCondition.THREAD_IDLE, "threshold": 20.0, "clear": 100.0}, ""),
+        ({"condition": AlertCondition.THREAD_IDLE, "threshold": 20.0, "clear": 100.1}, "or more, up to 100"),
+        ({"condition": AlertCondition.THREAD_IDLE, "threshold": 20.0, "clear": 19.9}, "or more, up to 100"),
+        ({"repeat_ms": SHORTEST_REPEAT_MS - 1}, "repeated after 60000 to"),
+        ({"repeat_ms": SHORTEST_REPEAT_MS}, ""),
+        ({"repeat_ms": LONGEST_WAIT_MS}, ""),
+        ({"repeat_ms": LONGEST_WAIT_MS + 1}, "repeated after 60000 to"),
         ({"clear": 1_000.0}, ""),
         ({"clear": 1_000.1}, "from 0 to the threshold"),
         ({"clear": -1.0}, "from 0 to the threshold"),
@@ -250,3 +280,196 @@ def test_a_destination_is_encrypted_in_the_metadata(tmp_path: Path, world: World
     (row,) = again.history(AuditFilter(ChangeKind.ALERT_DESTINATION))
     assert row.new is not None and "s3cret" in row.new, "views redact it"
     again.close()
+
+
+def set_silence(
+    world: World, name: str = "works", silence: AlertSilence | None = None, **more: Any
+) -> EntryOutcome:
+    command = SetAlertSilence(name, silence or AlertSilence(5_000), **more)
+    return world.do(plan_set_silence, command, Role.EDITOR)
+
+
+def test_a_silence_is_set_replaced_and_removed(world: World) -> None:
+    assert set_silence(world).ok
+    entry = world.image.alert_silences["works"]
+    assert (entry.silence, entry.changed_by) == (AlertSilence(5_000), "ann")
+    other = AlertSilence(6_000, "lag", "reports*")
+    assert set_silence(world, silence=other, expected_version=entry.version).ok
+    assert world.image.alert_silences["works"].silence == other
+    assert set_silence(world, expected_version=99).error is ErrorCode.INVALID_UPDATE_VERSION
+    stale = world.do(plan_remove_silence, RemoveAlertSilence("works", 99))
+    assert stale.error is ErrorCode.INVALID_UPDATE_VERSION
+    assert world.do(plan_remove_silence, RemoveAlertSilence("works"), Role.EDITOR).ok
+    assert world.do(plan_remove_silence, RemoveAlertSilence("works")).error is ErrorCode.RESOURCE_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("silence", "words"),
+    [
+        (AlertSilence(0), "Invalid end"),
+        (AlertSilence(1), ""),
+        (AlertSilence(LATEST_MS - 1), ""),
+        (AlertSilence(LATEST_MS), "Invalid end"),
+        (AlertSilence(1, "a\nb"), "Invalid name of a rule"),
+        (AlertSilence(1, match="x" * (LONGEST_MATCH + 1)), "longer than 256"),
+        (AlertSilence(1, match="?" * LONGEST_MATCH), "too many wildcards"),
+    ],
+)
+def test_a_silence_is_checked(world: World, silence: AlertSilence, words: str) -> None:
+    outcome = set_silence(world, silence=silence)
+    assert outcome.ok is not bool(words) and words in (outcome.message or "")
+
+
+def test_silences_that_ended_make_room(world: World) -> None:
+    for number in range(MAX_SILENCES - 1):
+        assert set_silence(world, f"s{number}", AlertSilence(1_000 + number)).ok
+    assert set_silence(world, "last", AlertSilence(9_000), now_ms=1_000 - 1).ok
+    assert len(world.image.alert_silences) == MAX_SILENCES
+    full = set_silence(world, "one more", AlertSilence(9_000), now_ms=1_000 - 1)
+    assert full.message == f"There are {MAX_SILENCES} silences, which is the maximum"
+    # The first ends at 1,000 and the second at 1,001.
+    assert set_silence(world, "one more", AlertSilence(9_000), now_ms=1_000).ok
+    assert "s0" not in world.image.alert_silences and "s1" in world.image.alert_silences
+
+
+KEY = "R0123456789abcdefghijklmnopqrstu"
+EMAIL, PAGERDUTY = DestinationKind.EMAIL, DestinationKind.PAGERDUTY
+MAIL: dict[str, Any] = {"sender": "weir@example.com", "recipients": ("ops@example.com",)}
+
+
+def set_kind(world: World, kind: DestinationKind, url: str | None, **more: Any) -> EntryOutcome:
+    return world.do(plan_set_destination, SetAlertDestination("d", kind, url, **more))
+
+
+def stored(world: World) -> AlertDestination:
+    known = world.image.alert_destinations["d"].destination
+    assert known is not None
+    return known
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "more", "words"),
+    [
+        ("slack", "https://hooks.slack.com/services/T/B/x", {}, ""),
+        ("slack", None, {}, "Give the URL of the destination"),
+        ("slack", "smtp://mail.example.com", {}, "must begin with https:// or http://"),
+        ("slack", "https://hooks.slack.com/", {"headers": {"A": "b"}}, "slack has no headers"),
+        ("slack", "https://hooks.slack.com/", {"secret": "x"}, "slack has no secret"),
+        ("webhook", "https://a.example/", {"secret": "x"}, "webhook has no secret"),
+        ("pagerduty", None, {"secret": KEY}, ""),
+        ("pagerduty", "https://events.eu.pagerduty.com/v2/enqueue", {"secret": KEY}, ""),
+        ("pagerduty", None, {}, "32 letters and digits"),
+        ("pagerduty", None, {"secret": KEY[:-1]}, "32 letters and digits"),
+        ("pagerduty", None, {"secret": KEY + "x"}, "32 letters and digits"),
+        ("pagerduty", None, {"secret": KEY[:-1] + "-"}, "32 letters and digits"),
+        ("email", "smtp://mail.example.com", MAIL, ""),
+        ("email", "smtps://mail.example.com:465", MAIL | {"username": "u", "secret": "p"}, ""),
+        ("email", None, MAIL, "Give the URL of the mail server"),
+        ("email", "https://mail.example.com", MAIL, "smtp://, smtps:// or smtp+plain://"),
+        ("email", "smtp://mail.example.com/x", MAIL, "a host and a port only"),
+        ("email", "smtp://u:p@mail.example.com", MAIL, "use their fields"),
+        ("email", "smtp+plain://mail.example.com", MAIL, "otherwise use smtp or smtps"),
+        ("email", "smtp://127.0.0.1", MAIL, "is not in alerts.destination.hosts"),
+        ("email", "smtp+plain://relay", MAIL, ""),
+        ("email", "smtp+plain://relay", MAIL | {"username": "u", "secret": "p"}, "unencrypted"),
+        ("email", "smtp://m.example.com", MAIL | {"username": "u"}, "Give the password"),
+        ("email", "smtp://m.example.com", MAIL | {"secret": "p"}, "Give the user"),
+        ("email", "smtp://m.example.com", MAIL | {"username": "u\n", "secret": "p"}, "Invalid user"),
+        ("email", "smtp://m.example.com", MAIL | {"username": "u", "secret": "p\r\n"}, "Invalid password"),
+        ("email", "smtp://m.example.com", MAIL | {"username": "u" * 257, "secret": "p"}, "Invalid user"),
+        (
+            "email",
+            "smtp://m.example.com",
+            MAIL | {"username": "u", "secret": "p" * 1_025},
+            "Invalid password",
+        ),
+        ("email", "smtp://m.example.com", MAIL | {"username": "u" * 256, "secret": "p" * 1_024}, ""),
+        ("email", "smtp://m.example.com", MAIL | {"sender": ""}, "Give the address of the sender"),
+        (
+            "email",
+            "smtp://m.example.com",
+            MAIL | {"sender": "a@b\r\nBcc: c@d"},
+            "Invalid address of the sender",
+        ),
+        ("email", "smtp://m.example.com", MAIL | {"sender": "A <a@b>"}, "Invalid address of the sender"),
+        ("email", "smtp://m.example.com", MAIL | {"recipients": ()}, "Give 1 to 20 recipients"),
+        ("email", "smtp://m.example.com", MAIL | {"recipients": ("a@b", "a@b")}, "given twice"),
+        ("email", "smtp://m.example.com", MAIL | {"recipients": ("a",)}, "Invalid address of the recipient"),
+        (
+            "email",
+            "smtp://m.example.com",
+            MAIL | {"recipients": tuple(f"a{each}@b" for each in range(20))},
+            "",
+        ),
+        (
+            "email",
+            "smtp://m.example.com",
+            MAIL | {"recipients": tuple(f"a{each}@b" for each in range(21))},
+            "Give 1 to 20",
+        ),
+        ("email", "smtp://m.example.com", MAIL | {"sender": "a@" + "b" * 252}, ""),
+        ("email", "smtp://m.example.com", MAIL | {"sender": "a@" + "b" * 253}, "Invalid address"),
+    ],
+)
+def test_a_destination_of_each_kind_is_checked(
+    kind: str, url: str | None, more: dict[str, Any], words: str
+) -> None:
+    world = World("alerts.destination.hosts=public,relay")
+    outcome = set_kind(world, DestinationKind(kind), url, **more)
+    assert outcome.ok is not bool(words), outcome.message
+    assert words in (outcome.message or "")
+
+
+def test_pagerduty_has_a_usual_url(world: World) -> None:
+    assert set_kind(world, PAGERDUTY, None, secret=KEY).ok
+    assert (stored(world).url, stored(world).secret) == ("https://events.pagerduty.com/v2/enqueue", KEY)
+
+
+def test_a_secret_that_is_omitted_stays_and_goes_to_no_other_host(world: World) -> None:
+    login = MAIL | {"username": "u", "secret": "s3cret"}
+    assert set_kind(world, EMAIL, "smtp://mail.example.com", **login).ok
+    assert set_kind(world, EMAIL, None, recipients=("other@example.com",)).ok
+    known = stored(world)
+    assert (known.secret, known.username, known.recipients) == ("s3cret", "u", ("other@example.com",))
+    for url in ("smtp://evil.example.com", "smtps://mail.example.com", "smtp://mail.example.com:588"):
+        outcome = set_kind(world, EMAIL, url)
+        assert outcome.message == "Give the password again: the URL leads to another host"
+    assert set_kind(world, EMAIL, "smtp://other.example.com", secret="again").ok
+    assert set_kind(world, EMAIL, "smtp://third.example.com", secret="", username="").ok
+    assert (stored(world).secret, stored(world).username) == ("", "")
+
+
+def test_another_kind_drops_what_it_does_not_have(world: World) -> None:
+    assert set_kind(world, PAGERDUTY, None, secret=KEY).ok
+    assert "32 letters" not in (set_kind(world, EMAIL, "smtp://m.example.com", **MAIL).message or "")
+    assert stored(world).secret == ""
+    assert "32 letters" in (set_kind(world, PAGERDUTY, None).message or "")
+    assert set_kind(world, PAGERDUTY, None, secret=KEY).ok
+    assert (stored(world).sender, stored(world).recipients) == ("", ())
+    assert stored(world).url == "https://events.pagerduty.com/v2/enqueue"
+
+
+def test_no_secret_of_any_kind_is_in_a_repr_or_a_message(world: World) -> None:
+    for command in (
+        SetAlertDestination("d", PAGERDUTY, None, secret=KEY),
+        SetAlertDestination("d", PAGERDUTY, None, secret=KEY + "!"),
+        SetAlertDestination("d", EMAIL, "smtp://m.example.com", username="u", secret=KEY, **MAIL),
+        SetAlertDestination("d", EMAIL, "smtp://m.example.com", username="u", secret=KEY + "\n", **MAIL),
+        SetAlertDestination("d", EMAIL, "smtp://127.0.0.1", username="u", secret=KEY, **MAIL),
+    ):
+        outcome = world.do(plan_set_destination, command)
+        for text in (repr(command), outcome.message or "", repr(world.image.alert_destinations)):
+            assert KEY not in text
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("smtp://mail.example.com", "smtp://mail.example.com:587"),
+        ("smtps://mail.example.com", "smtps://mail.example.com:465"),
+        ("smtp://mail.example.com:2525/", "smtp://mail.example.com:2525"),
+        ("smtp://[2001:db8::1]", "smtp://[2001:db8::1]:587"),
+    ],
+)
+def test_a_mail_server_is_shown_with_its_port(url: str, shown: str) -> None:
+    assert shown_url(url) == shown

@@ -14,11 +14,14 @@ from broker.config.load import load
 from broker.controller.alerts import (
     AlertCondition,
     AlertRule,
+    AlertSilence,
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
+    RemoveAlertSilence,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
 )
 from broker.controller.commands import (
     AllocateProducerIds,
@@ -98,6 +101,8 @@ EVERY_COMMAND: list[Command[Any]] = [
     DeleteAcls((AclFilter(),)),
     SetAlertRule("new", AlertRule(AlertCondition.LAG, 1.0)),
     RemoveAlertRule("lag"),
+    SetAlertSilence("new", AlertSilence(1)),
+    RemoveAlertSilence("works"),
     SetAlertDestination("new", DestinationKind.WEBHOOK, "https://a.example/"),
     RemoveAlertDestination("hook"),
     Undo(2),
@@ -173,6 +178,7 @@ async def prepared(control: Control) -> Control:
     await control.apply(IssueAdminToken("one", Role.ADMIN), actor())
     await control.apply(IssueAdminToken("spare", Role.ADMIN), actor())
     await control.apply(SetAlertRule("lag", AlertRule(AlertCondition.LAG, 1.0)), actor())
+    await control.apply(SetAlertSilence("works", AlertSilence(1)), actor())
     hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
     await control.apply(hook, actor())
     await control.apply(CreateAcls((allow(Operation.WRITE),)), actor())

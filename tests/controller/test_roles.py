@@ -9,11 +9,14 @@ from broker.common.errors import ApiError, ErrorCode
 from broker.controller.alerts import (
     AlertCondition,
     AlertRule,
+    AlertSilence,
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
+    RemoveAlertSilence,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
 )
 from broker.controller.commands import (
     AllocateProducerIds,
@@ -111,6 +114,8 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
     "set an alert rule": (Role.EDITOR, SetAlertRule("new", LAG)),
     "ask about an alert rule": (Role.EDITOR, SetAlertRule("new", LAG, validate_only=True)),
     "remove an alert rule": (Role.EDITOR, RemoveAlertRule("lag")),
+    "set a silence": (Role.EDITOR, SetAlertSilence("new", AlertSilence(1))),
+    "remove a silence": (Role.EDITOR, RemoveAlertSilence("works")),
     "set a destination": (Role.ADMIN, HOOK),
     "remove a destination": (Role.ADMIN, RemoveAlertDestination("hook")),
     "close a connection": (Role.EDITOR, CloseConnection("here")),
@@ -148,6 +153,7 @@ async def connections(control: Control) -> OneConnection:
     for role, name in ((Role.ADMIN, "first"), (Role.VIEWER, "spare")):
         await control.apply(IssueAdminToken(name, role), actor())
     await control.apply(SetAlertRule("lag", LAG), actor())
+    await control.apply(SetAlertSilence("works", AlertSilence(1)), actor())
     hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
     await control.apply(hook, actor())
     for command in (CreateTopics((NewTopic("orders", 1, 1),)), quota(5.0)):

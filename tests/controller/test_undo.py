@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
+from broker.controller.alerts import AlertSilence, RemoveAlertSilence, SetAlertSilence
 from broker.controller.commands import (
     AlterClientQuotas,
     ConfigAlteration,
@@ -23,7 +24,8 @@ from broker.controller.commands import (
 from broker.controller.control import Control
 from broker.controller.undo import inverse_of
 from broker.metadata.actor import Role
-from broker.metadata.changes import AuditFilter, AuditRow
+from broker.metadata.alerts import RULE
+from broker.metadata.changes import AuditFilter, AuditRow, Change, ChangeKind
 from broker.metadata.sealing import Unreadable
 from tests.controller.world import StoreCommitter, actor
 
@@ -195,3 +197,24 @@ async def test_asking_first_changes_nothing(control: Control, committer: StoreCo
     refused = await control.apply(Undo(second, validate_only=True), actor(Role.VIEWER))
     assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert limit_of(control) == 2000.0 and control.image.version == second
+
+
+async def test_a_silence_goes_back_to_what_it_was(control: Control) -> None:
+    await control.apply(SetAlertSilence("works", AlertSilence(1_000)), actor())
+    await control.apply(SetAlertSilence("works", AlertSilence(2_000, "lag")), actor())
+    assert (await control.apply(Undo(control.image.version), actor())).ok
+    assert control.image.alert_silences["works"].silence == AlertSilence(1_000)
+    await control.apply(RemoveAlertSilence("works"), actor())
+    removed = control.image.version
+    assert (await control.apply(Undo(removed), actor())).ok
+    assert control.image.alert_silences["works"].silence == AlertSilence(1_000)
+    refused = await control.apply(Undo(removed), actor())
+    assert refused.error is ErrorCode.INVALID_UPDATE_VERSION
+
+
+async def test_a_rule_of_an_earlier_version_is_undone(control: Control, committer: StoreCommitter) -> None:
+    """Its text lacks the fields that later versions have added."""
+    text = '{"condition":"lag","threshold":1.0}'
+    control.image = committer.store.commit([Change(ChangeKind.ALERT_RULE, "lag", RULE, text)], actor(), 1)
+    assert (await control.apply(Undo(control.image.version), actor())).ok
+    assert control.image.alert_rules == {}

@@ -117,6 +117,16 @@ def test_the_trail_has_actor_time_address_and_both_values(store: MetadataStore) 
     ]
 
 
+def test_what_was_read_is_a_log_of_its_own(store: MetadataStore) -> None:
+    notes = ("read", "produced", "read")
+    store.commit([Change(ChangeKind.RECORDS, "orders", each, "partition 0") for each in notes], EVE, 2_000)
+    store.commit([limit("1")], EVE, 3_000)
+    seqs = {
+        reads: [row.seq for row in store.history(AuditFilter(reads=reads))] for reads in (None, True, False)
+    }
+    assert seqs == {None: [5, 4, 3, 2, 1], True: [4, 2], False: [5, 3, 1]}
+
+
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -140,6 +150,8 @@ def test_the_trail_has_actor_time_address_and_both_values(store: MetadataStore) 
         (AuditFilter(limit=2), [4, 3]),
         (AuditFilter(limit=0), [4]),
         (AuditFilter(kind="' OR 1=1 --"), []),
+        (AuditFilter(reads=False), [4, 3, 2, 1]),
+        (AuditFilter(reads=True), []),
     ],
 )
 def test_the_trail_is_filtered_and_paged_newest_first(

@@ -1,5 +1,6 @@
 """The console's values: idle shares of an idle broker."""
 
+import math
 import tracemalloc
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.common.slices import run_through
 from broker.controller.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.network.requests.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -39,6 +41,48 @@ async def test_bytes_of_a_removed_processor_are_still_counted(tmp_path: Path, mo
         assert len(list(broker.server.socket_server.processors())) == 1 and after.connections == 1
         assert 0 < before.bytes_in_total == after.bytes_in_total
         assert 0 < before.bytes_out_total == after.bytes_out_total
+
+
+async def test_connections_are_counted_by_software(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        for version in ("1", "2", "2"):
+            await (await broker.connect()).ask(ApiVersionsRequest("lib", version), 3)
+        await broker.connect()
+        await wait_all_tasks_blocked(0.02)
+        rows = run_through(broker.server.views.live.software())
+        assert sorted((row.software_name, row.software_version, row.connections) for row in rows) == [
+            ("lib", "1", 1),
+            ("lib", "2", 2),
+            ("unknown", "unknown", 1),
+        ]
+
+
+async def test_a_meter_has_a_window_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path, "queued.max.request.bytes=200000000") as broker:
+        views = broker.server.views
+        client = await broker.connect()
+        meter = views.live.meter()
+        first = meter.read()
+        assert math.isnan(first.bytes_in) and math.isnan(first.thread_idle)
+        assert (first.connections, first.memory_used) == (1, 0.0)
+        before = views.overview().metrics
+        await client.ask(ApiVersionsRequest("x", "1"), 3)
+        thread_waits(broker, mock_clock, 4)
+        # Another reader does not begin the window anew.
+        after = views.overview().metrics
+        thread_waits(broker, mock_clock, 4)
+        load = meter.read()
+        assert load.bytes_in == (after.bytes_in_total - before.bytes_in_total) / 8 > 0
+        assert load.bytes_out == (after.bytes_out_total - before.bytes_out_total) / 8 > 0
+        assert (load.network_idle, load.handler_idle) == (1.0, 1.0) and 0.9 < load.thread_idle <= 1.0
+        # A second later there is a new reading, and not before.
+        await client.ask(ApiVersionsRequest("x", "1"), 3)
+        thread_waits(broker, mock_clock, 0.999)
+        assert meter.read() is load
+        thread_waits(broker, mock_clock, 0.001)
+        assert meter.read().bytes_in == load.bytes_in * 8
+        again = views.live.meter().read()
+        assert math.isnan(again.bytes_out)
 
 
 @pytest.mark.parametrize(("later", "shown"), [(PHASES_EVERY_MS - 1, 1), (PHASES_EVERY_MS, 2)])

@@ -11,12 +11,16 @@ from broker.controller.alerts import (
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
+    RemoveAlertSilence,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
     plan_remove_destination,
     plan_remove_rule,
+    plan_remove_silence,
     plan_set_destination,
     plan_set_rule,
+    plan_set_silence,
     shown_url,
 )
 from broker.controller.commands import Actor, EntryOutcome
@@ -27,7 +31,9 @@ from broker.controller.rows.alerts import (
     Attempt,
     Delivery,
     DestinationRow,
+    SilenceRow,
 )
+from broker.views.metadata import destination_details
 from tests.controller.world import World
 
 ALERT_PLANNERS: Final[dict[type, Any]] = {
@@ -35,6 +41,8 @@ ALERT_PLANNERS: Final[dict[type, Any]] = {
     RemoveAlertRule: plan_remove_rule,
     SetAlertDestination: plan_set_destination,
     RemoveAlertDestination: plan_remove_destination,
+    SetAlertSilence: plan_set_silence,
+    RemoveAlertSilence: plan_remove_silence,
 }
 
 
@@ -45,6 +53,7 @@ class FakeAlertViews:
     events: list[AlertEvent] = field(default_factory=list)
     sent: dict[str, Delivery] = field(default_factory=dict)
     answer: Attempt = Attempt(True, 200, "200 OK")  # noqa: RUF009 - frozen
+    silences: dict[str, int] = field(default_factory=dict)
     tested: list[str] = field(default_factory=list)
 
     def rules(self) -> Mapping[str, tuple[int, int, int, float | None]]:
@@ -52,6 +61,9 @@ class FakeAlertViews:
 
     def active(self) -> list[AlertRow]:
         return self.rows
+
+    def silenced(self) -> Mapping[str, int]:
+        return self.silences
 
     def history(self) -> Iterable[AlertEvent]:
         return reversed(self.events)
@@ -88,6 +100,11 @@ class FakeAlerts:
         for name, each in sorted(self.metadata.image.alert_rules.items()):
             yield AlertRuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
 
+    def alert_silences(self) -> Iterator[SilenceRow]:
+        for name, each in sorted(self.metadata.image.alert_silences.items()):
+            silence, stamp = each.silence, (each.version, each.changed_at_ms, each.changed_by)
+            yield SilenceRow(name, silence.rule, silence.match, silence.ends_at_ms, *stamp)
+
     def alert_destinations(self) -> Iterator[DestinationRow]:
         rules = self.metadata.image.alert_rules
         for name, each in sorted(self.metadata.image.alert_destinations.items()):
@@ -96,5 +113,11 @@ class FakeAlerts:
             users = tuple(sorted(rule for rule in rules if name in rules[rule].rule.destinations))
             stamp = (each.version, each.changed_at_ms, each.changed_by)
             yield DestinationRow(
-                name, known.kind.value, shown_url(known.url), tuple(known.headers), users, *stamp
+                name,
+                known.kind.value,
+                shown_url(known.url),
+                tuple(known.headers),
+                users,
+                *stamp,
+                *destination_details(known),
             )

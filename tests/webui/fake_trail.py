@@ -42,6 +42,7 @@ class FakeTrail:
             and query.not_origin != row.origin
             and query.actor in (None, row.actor)
             and query.entity in (None, row.entity)
+            and query.reads in (None, row.kind == "records" and row.key == "read")
             and (query.search or "").lower() in f"{row.entity} {row.key} {row.actor} {row.address}".lower()
         ]
         return [replace(row, final=self._final(row)) for row in found[: query.limit]]

@@ -49,6 +49,7 @@ from broker.controller.rows.broker import (
     BrokerMetrics,
     ConfigRow,
     ConfigSynonym,
+    DiskRow,
     Overview,
     ServerInfo,
     TaskRow,
@@ -61,6 +62,7 @@ from broker.controller.rows.connections import (
     ConnectionLimitRow,
     ConnectionRow,
     Flow,
+    SoftwareRow,
     ThrottledRow,
 )
 from broker.controller.rows.quotas import (
@@ -253,6 +255,7 @@ class FakeBroker(
     unlisted: int = 0
     is_ready: bool = True
     refused_headers: Counter[str] = field(default_factory=Counter)
+    disk_rows: list[DiskRow] = field(default_factory=list)
     metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
     telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
@@ -401,6 +404,14 @@ class FakeBroker(
 
     def server_info(self) -> ServerInfo:
         return ServerInfo(1, "0.1.0", self.endpoints, "http://127.0.0.1:8080/")
+
+    def software(self) -> Steps[list[SoftwareRow]]:
+        kinds = Counter((row.software_name, row.software_version) for row in self.connection_rows)
+        yield
+        return [SoftwareRow(*kind, count) for kind, count in kinds.items()]
+
+    def disks(self) -> list[DiskRow]:
+        return self.disk_rows
 
     def overview(self) -> Overview:
         self.overviews += 1

@@ -589,6 +589,8 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
             f"{ACLS}:resolve?principal=User:{LONG}&host={LONG}&operation=READ&resource_type=TOPIC&name={LONG}",
         ),
     ),
+    "listClientSoftware": (Asked("all", "/api/v1/connections:software"),),
+    "getAttention": (Asked("all", "/api/v1/attention"),),
     "listAlerts": (Asked("all", "/api/v1/alerts"),),
     "listAlertEvents": (Asked("all", "/api/v1/alerts:history"),),
     "listAlertRules": (Asked("all", "/api/v1/alert-rules"),),
@@ -602,6 +604,17 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         ),
     ),
     "removeAlertRule": (Asked("none", f"{ALERT_RULE}/none"),),
+    "listAlertSilences": (Asked("all", "/api/v1/alert-silences"),),
+    "getAlertSilence": (Asked("none", "/api/v1/alert-silences/none"),),
+    "setAlertSilence": (
+        *short_bodies("/api/v1/alert-silences/a"),
+        Asked(
+            "a long pattern",
+            "/api/v1/alert-silences/a",
+            dumped({"lasts_ms": 60_000, "match": "*a" * 128}),
+        ),
+    ),
+    "removeAlertSilence": (Asked("none", "/api/v1/alert-silences/none"),),
     "listAlertDestinations": (Asked("all", "/api/v1/alert-destinations"),),
     "getAlertDestination": (Asked("none", f"{DESTINATION}/none"),),
     "setAlertDestination": (

@@ -36,8 +36,8 @@ POLL_EVERY_S: Final = 0.25
 
 class Live:
     """The broadcaster of all streams. `now_ms` is the wall clock; `tables` and `reports` are the topics that
-    streams may follow, by the name of their event. `recent_throttles` and `recent` are filled with every
-    snapshot.
+    streams may follow, by the name of their event. `recent_throttles`, `recent` and `lag_history` are filled
+    with every snapshot.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from broker.common.slices import Steps
 from broker.controller.rows.topics import GroupRow
 
 TIERS: Final = ((10_000, 360), (300_000, 288))
@@ -28,6 +29,11 @@ LEAST_SAMPLES: Final = 3
 
 UNKNOWN: Final = -1
 """No lag is known at a time of the history: the group did not exist, or had no committed offset."""
+
+
+_MINUTE: Final = 6
+"""Samples of a minute, and of six minutes."""
+_SPAN: Final = 36
 
 
 class _Tier:
@@ -136,6 +142,25 @@ class LagHistory:
         third = len(known) // 3
         (from_ms, first), (to_ms, last) = _mean(known[:third]), _mean(known[-third:])
         return (last - first) * 1_000 / (to_ms - from_ms) if to_ms > from_ms else None
+
+    def falling_behind(self) -> Steps[list[tuple[str, int, float]]]:
+        """Return group, lag and growth in records a second of the groups whose lag grows: all of the last
+        minute is above all of a minute before, up to five minutes earlier. The fastest first; one group in
+        each step.
+        """
+        tier = self._tiers[0]
+        found = []
+        for group, values in list(tier.values.items()):
+            yield
+            known = [lag for lag in values[-_SPAN:] if lag != UNKNOWN] if group else []
+            if len(known) < 2 * _MINUTE:
+                continue
+            before, now = known[:_MINUTE], known[-_MINUTE:]
+            if min(now) > max(before):
+                apart_s = (len(known) - _MINUTE) * tier.step_ms / 1000
+                growth = (sum(now) - sum(before)) / _MINUTE / apart_s
+                found.append((group, known[-1], growth))
+        return sorted(found, key=lambda each: (-each[2], each[0]))
 
     def _reach_ms(self, tier: _Tier) -> int:
         return tier.step_ms * dict(TIERS)[tier.step_ms]

@@ -1,8 +1,9 @@
-"""Alerts (/alerts), the rules by which they fire (/alert-rules), and the destinations of their notifications
-(/alert-destinations).
+"""Alerts (/alerts), the rules by which they fire (/alert-rules), silences (/alert-silences), and the
+destinations of notifications (/alert-destinations).
 
-Changes of rules need the role editor, of destinations the role admin (broker.controller.alerts). No response
-contains a destination's path, query or header values: an edit that omits them keeps them.
+Changes of rules and silences need the role editor, of destinations the role admin
+(broker.controller.alerts). No response contains a destination's path, query, header values or secret: an edit
+that omits them keeps them.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,18 +15,27 @@ from msgspec.structs import replace
 from broker.common.errors import ErrorCode
 from broker.controller.alerts import (
     BEYOND,
+    LONGEST_ADDRESS,
     LONGEST_HEADER,
     LONGEST_MATCH,
     LONGEST_NAME,
+    LONGEST_SECRET,
+    LONGEST_SILENCE_MS,
+    LONGEST_USERNAME,
     LONGEST_WAIT_MS,
+    MAX_RECIPIENTS,
     MAX_TARGETS,
+    SHORTEST_SILENCE_MS,
     AlertCondition,
     AlertRule,
+    AlertSilence,
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
+    RemoveAlertSilence,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
     Severity,
 )
 from broker.controller.commands import Command, EntryOutcome, Role
@@ -36,6 +46,7 @@ from broker.controller.rows.alerts import (
     Attempt,
     Delivery,
     DestinationRow,
+    SilenceRow,
 )
 from webui.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.paging import list_page, list_query, page_schema
@@ -52,7 +63,7 @@ from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.schema import NAME, Flag, Listing, Maybe, Names, Number, Record, Schema, Text
 from webui.tables.answers import as_json, schema_of
 
-Row = TypeVar("Row", AlertRuleRow, DestinationRow)
+Row = TypeVar("Row", AlertRuleRow, DestinationRow, SilenceRow)
 
 ALERTS: Final = page_schema(schema_of(AlertRow))
 HISTORY: Final = page_schema(schema_of(AlertEvent))
@@ -70,6 +81,8 @@ _RULE_FIELDS: Final[dict[str, Schema]] = {
     "severity": Text(choices=tuple(Severity)),
     "destinations": Listing(_NAME, max_items=MAX_TARGETS),
     "enabled": Flag(),
+    "below": Maybe(Flag()),
+    "repeat_ms": _WAIT,
 }
 RULE: Final = Record({"name": NAME, **_RULE_FIELDS, **schema_of(AlertRuleRow).fields})
 RULES: Final = page_schema(RULE)
@@ -79,6 +92,15 @@ DESTINATION: Final = Record({**schema_of(DestinationRow).fields, **schema_of(Del
 DESTINATIONS: Final = page_schema(DESTINATION)
 REFUSED_DESTINATION: Final = problem_schema(current=Maybe(DESTINATION))
 TESTED: Final = schema_of(Attempt)
+
+SILENCE: Final = schema_of(SilenceRow, "AlertSilence")
+SILENCES: Final = page_schema(SILENCE)
+REFUSED_SILENCE: Final = problem_schema(current=Maybe(SILENCE))
+_SILENCE_FIELDS: Final[dict[str, Schema]] = {
+    "lasts_ms": Number(integer=True, minimum=SHORTEST_SILENCE_MS, maximum=LONGEST_SILENCE_MS),
+    "rule": Text(max_length=LONGEST_NAME),
+    "match": Text(max_length=LONGEST_MATCH),
+}
 
 
 async def list_alerts(call: Call) -> Reply:
@@ -171,6 +193,39 @@ async def delete_rule(call: Call) -> Reply:
     return await _RULES.apply(call, command)
 
 
+def _silences(call: Call) -> Iterable[SilenceRow]:
+    """Return the silences that have not ended."""
+    now_ms = call.console.now_ms()
+    return (row for row in call.views.metadata.alert_silences() if row.ends_at_ms > now_ms)
+
+
+def _silence_json(row: SilenceRow, call: Call) -> dict[str, Any]:
+    ends_in_ms = max(0, row.ends_at_ms - call.console.now_ms())
+    silenced = call.console.backend.alerts.silenced().get(row.name, 0)
+    return as_json(replace(row, ends_in_ms=ends_in_ms, alerts=silenced))
+
+
+_SILENCES: Final = _Collection[SilenceRow]("alert-silences", _silences, _silence_json, "Silence not found")
+
+
+async def put_silence(call: Call) -> Reply:
+    body, now_ms = call.body, call.console.now_ms()
+    silence = AlertSilence(now_ms + int(body["lasts_ms"]), body.get("rule", ""), body.get("match", ""))
+    command = SetAlertSilence(
+        call.path_params["name"],
+        silence,
+        expected_version(call.headers),
+        call.query["validate_only"],
+        now_ms,
+    )
+    return await _SILENCES.put(call, command)
+
+
+async def delete_silence(call: Call) -> Reply:
+    command = RemoveAlertSilence(call.path_params["name"], expected_version(call.headers))
+    return await _SILENCES.apply(call, command)
+
+
 async def put_destination(call: Call) -> Reply:
     body, expected = call.body, expected_version(call.headers)
     command = SetAlertDestination(
@@ -180,6 +235,10 @@ async def put_destination(call: Call) -> Reply:
         body.get("headers"),
         expected,
         call.query["validate_only"],
+        body.get("secret"),
+        body.get("username"),
+        body.get("sender"),
+        None if "recipients" not in body else tuple(body["recipients"]),
     )
     return await _DESTINATIONS.put(call, command)
 
@@ -203,6 +262,11 @@ _RULE: Final = (PathName("name", _NAME, "The rule's name."),)
 _NO_RULE: Final = ResponseSpec(_RULES.missing, PROBLEM)
 _RULE_CHANGED: Final = ResponseSpec(
     "The rule changed in the meantime; `current` is its current state", REFUSED_RULE
+)
+_SILENCE: Final = (PathName("name", _NAME, "The silence's name: why there is one."),)
+_NO_SILENCE: Final = ResponseSpec("Silence not found, or ended", PROBLEM)
+_SILENCE_CHANGED: Final = ResponseSpec(
+    "The silence changed in the meantime; `current` is its current state", REFUSED_SILENCE
 )
 _DESTINATION: Final = (PathName("name", _NAME, "The destination's name."),)
 _NO_DESTINATION: Final = ResponseSpec(_DESTINATIONS.missing, PROBLEM)
@@ -274,6 +338,50 @@ ROUTES: Final = (
         path_params=_RULE,
     ),
     Route(
+        "GET /api/v1/alert-silences",
+        "listAlertSilences",
+        "Silences that have not ended.",
+        _SILENCES.list,
+        {200: ResponseSpec("The silences, by name", SILENCES)},
+        query=list_query(),
+    ),
+    Route(
+        "GET /api/v1/alert-silences/{name}",
+        "getAlertSilence",
+        "One silence.",
+        _SILENCES.get,
+        {200: ResponseSpec("The silence; ETag: its version", SILENCE), 404: _NO_SILENCE},
+        path_params=_SILENCE,
+    ),
+    Route(
+        "PUT /api/v1/alert-silences/{name}",
+        "setAlertSilence",
+        "Silences the alerts of a rule, or of all, for `lasts_ms` from now: notifications of what begins to "
+        "fire wait for the end.",
+        put_silence,
+        {
+            200: ResponseSpec("The replaced silence; ETag: its version", SILENCE),
+            201: ResponseSpec("The new silence; ETag: its version", SILENCE),
+            204: _VALID,
+            412: _SILENCE_CHANGED,
+        },
+        query=(_VALIDATE,),
+        body=Record(_SILENCE_FIELDS, optional=frozenset({"rule", "match"})),
+        example={"lasts_ms": 3_600_000, "rule": "reports fall behind", "match": "reports-*"},
+        headers=HEADERS,
+        path_params=_SILENCE,
+        role=Role.EDITOR,
+    ),
+    Route(
+        "DELETE /api/v1/alert-silences/{name}",
+        "removeAlertSilence",
+        "Ends a silence.",
+        delete_silence,
+        {204: ResponseSpec("The silence is removed"), 404: _NO_SILENCE, 412: _SILENCE_CHANGED},
+        headers=IF_MATCH,
+        path_params=_SILENCE,
+    ),
+    Route(
         "GET /api/v1/alert-destinations",
         "listAlertDestinations",
         "Destinations of notifications, without their secrets.",
@@ -292,7 +400,8 @@ ROUTES: Final = (
     Route(
         "PUT /api/v1/alert-destinations/{name}",
         "setAlertDestination",
-        "Creates or replaces a destination; what is omitted of URL and headers stays as it is. "
+        "Creates or replaces a destination; what is omitted stays as it is. `secret` is PagerDuty's "
+        "integration key, or the password of `username` at a mail server; no response has it. "
         "Requires the role admin.",
         put_destination,
         {
@@ -307,8 +416,12 @@ ROUTES: Final = (
                 "kind": Text(choices=tuple(DestinationKind)),
                 "url": DESTINATION.fields["url"],
                 "headers": Names(Text(max_length=LONGEST_HEADER)),
+                "secret": Text(max_length=LONGEST_SECRET),
+                "username": Text(max_length=LONGEST_USERNAME),
+                "sender": Text(max_length=LONGEST_ADDRESS),
+                "recipients": Listing(Text(max_length=LONGEST_ADDRESS), max_items=MAX_RECIPIENTS),
             },
-            optional=frozenset({"url", "headers"}),
+            optional=frozenset({"url", "headers", "secret", "username", "sender", "recipients"}),
         ),
         example={"kind": "webhook", "url": "https://hooks.example/T0/x"},
         headers=HEADERS,

@@ -64,6 +64,7 @@ KINDS: Final = (
     "admin-token",
     "alert-rule",
     "alert-destination",
+    "alert-silence",
 )
 TOOL_TYPES: Final = {
     "topic-config": "topics",
@@ -153,7 +154,15 @@ UNDONE: Final = Record(
     title="Undo",
 )
 
+LOGS: Final = {"changes": False, "reads": True, "all": None}
+
 _FILTER: Final = (
+    Query(
+        "log",
+        Text(choices=tuple(LOGS)),
+        "Changes, or who read records of topics through the console or REST, or both.",
+        default="changes",
+    ),
     Query("kind", Text(choices=KINDS), "Only changes of this kind."),
     Query("entity", Text(), "Only changes of this entity, in the format of the field `entity`."),
     Query("actor", Text(), "Only changes by this token or principal."),
@@ -267,6 +276,7 @@ def _wanted(call: Call, limit: int, before: int | None) -> AuditFilter:
         search=query["search"] or None,
         before_seq=before,
         limit=limit,
+        reads=LOGS[query["log"]],
     )
 
 

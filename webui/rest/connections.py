@@ -3,11 +3,12 @@
 Where gateways share limits, their connections are on the same pages.
 """
 
+from heapq import nlargest
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from broker.controller.commands import CloseConnection
-from broker.controller.rows.connections import ConnectionRow
+from broker.controller.rows.connections import ConnectionRow, SoftwareRow
 from broker.views.connection_search import (
     DEFAULT_SORT,
     FILTERS,
@@ -15,16 +16,17 @@ from broker.views.connection_search import (
     ConnectionQuery,
     natural_order,
     search_texts,
+    version_order,
 )
 from broker.views.console import Views
 from webui.problem import PROBLEM, Problem
 from webui.rest.paging import page_of, page_query, page_schema, table_page
 from webui.rest.replies import no_content
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.schema import COUNT, Text
+from webui.schema import COUNT, Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Page, RemoteRows, Table
-from webui.tables.slices import collect
+from webui.tables.slices import collect, run_in_slices
 
 CONNECTION: Final = schema_of(ConnectionRow, "Connection")
 CONNECTION_PAGE: Final = page_schema(CONNECTION, unlisted=COUNT, unanswered=COUNT)
@@ -53,6 +55,25 @@ async def remote_rows(views: Views, page: Page) -> RemoteRows:
     found = await views.shares.connections(query)
     more = found.total - len(found.rows), found.of - len(found.rows)
     return RemoteRows(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
+
+
+SOFTWARE_ROW: Final = schema_of(SoftwareRow, "ClientSoftware")
+SOFTWARE: Final = Record({"items": Listing(SOFTWARE_ROW), "of": COUNT, "connections": COUNT})
+MAX_SOFTWARE: Final = 100
+"""Clients choose the texts, so their number has a bound."""
+
+
+async def software_json(views: Views) -> dict[str, Any]:
+    """Return the most frequent versions, sorted by name and version."""
+    rows = await run_in_slices(views.live.software())
+    most = nlargest(MAX_SOFTWARE, rows, lambda row: row.connections)
+    most.sort(key=lambda row: (row.software_name.casefold(), version_order(row.software_version)))
+    total = sum(row.connections for row in rows)
+    return {"items": [as_json(row) for row in most], "of": len(rows), "connections": total}
+
+
+async def software(call: Call) -> Reply:
+    return Reply(await software_json(call.views))
 
 
 async def connection(call: Call) -> Reply:
@@ -84,6 +105,14 @@ ROUTES: Final = (
         connections,
         {200: ResponseSpec("A page of connections", CONNECTION_PAGE)},
         query=page_query(CONNECTIONS),
+    ),
+    Route(
+        "GET /api/v1/connections:software",
+        "listClientSoftware",
+        "Open connections of this server by client software and version: the 100 most frequent, in the order "
+        "of names and versions; `of` is the number of all, `connections` that of all connections.",
+        software,
+        {200: ResponseSpec("The versions with their connections", SOFTWARE)},
     ),
     Route(
         "GET /api/v1/connections/{id}",

@@ -19,6 +19,7 @@ from broker.controller.rows.topics import GroupRow, TopicRow
 from broker.views.console import Views
 from broker.views.readings import Part
 from webui.doctor.checks import RecentTotals
+from webui.live.attention import Attention
 from webui.live.broadcaster import Live
 from webui.live.lag_history import LagHistory
 from webui.live.snapshot import LiveReport, LiveTable, Snapshot
@@ -31,7 +32,7 @@ from webui.rest.acls import ACLS
 from webui.rest.broker_configs import broker_quotas_json
 from webui.rest.client_metrics import INSTANCES
 from webui.rest.client_quotas import RULES
-from webui.rest.connections import CONNECTIONS, remote_rows
+from webui.rest.connections import CONNECTIONS, remote_rows, software_json
 from webui.rest.delegation_tokens import TOKENS as DELEGATION_TOKENS
 from webui.rest.doctor import Settings, doctor_json
 from webui.rest.groups import GROUPS
@@ -164,7 +165,9 @@ def make_live(views: Views, alerts: AlertViews, now_ms: Callable[[], int]) -> Li
     tables = live_tables(views, now_ms, lags, rates) | {
         "recent_throttles": LiveTable(RECENT_THROTTLES, lambda: throttles.rows(now_ms()), views)
     }
-    return Live(views, alerts, now_ms, tables, live_reports(views, recent), throttles, recent, lags, rates)
+    attention = Attention(views, alerts, lags)
+    reports = live_reports(views, recent) | {"attention": LiveReport(views, attention.report)}
+    return Live(views, alerts, now_ms, tables, reports, throttles, recent, lags, rates)
 
 
 def live_tables(
@@ -258,6 +261,9 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, LiveReport]:
     async def broker_quotas(_now_ms: int) -> dict[str, Any]:
         return broker_quotas_json(views)
 
+    async def software(_now_ms: int) -> dict[str, Any]:
+        return await software_json(views)
+
     async def upstream(_now_ms: int) -> dict[str, Any]:
         return upstream_report(views)
 
@@ -266,6 +272,7 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, LiveReport]:
         "tasks": LiveReport(views, tasks),
         "broker-quotas": LiveReport(views, broker_quotas),
         "upstream": LiveReport(views, upstream),
+        "software": LiveReport(views, software),
     }
 
 

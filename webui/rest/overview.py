@@ -5,6 +5,7 @@ Prometheus and for probes.
 from typing import Final
 
 from broker.controller.rows.broker import Overview, TaskRow
+from webui.live.attention import ATTENTION
 from webui.live.history import KEPT_S, Sample
 from webui.live.snapshot import overview_json
 from webui.problem import Problem
@@ -25,6 +26,11 @@ async def overview(call: Call) -> Reply:
     answer = overview_json(console.backend.views.overview(), console.now_ms())
     columns = await collect(console.live.history.columns(call.query["history_s"]))
     return Reply(answer | {"history": dict(columns)})
+
+
+async def attention(call: Call) -> Reply:
+    live = call.console.live
+    return Reply(await live.reports["attention"].data(call.console.now_ms()))
 
 
 TASK: Final = schema_of(TaskRow, "Task")
@@ -73,6 +79,13 @@ ROUTES: Final = (
                 default=0,
             ),
         ),
+    ),
+    Route(
+        "GET /api/v1/attention",
+        "getAttention",
+        "What needs attention now: alerts that fire, groups that fall behind, and the disks of the logs.",
+        attention,
+        {200: ResponseSpec("The report, at most two seconds old", ATTENTION)},
     ),
     Route(
         "GET /api/v1/tasks",

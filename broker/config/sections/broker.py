@@ -91,11 +91,11 @@ class AlertConfig:
         "alerts.destination.hosts", (PUBLIC,), list_of(HostPattern.read, ALLOWED), ours=True
     ).described(
         "Hosts that notifications of alerts may be sent to. `public` stands for all addresses of the "
-        "Internet, over https only: chats and pagers work without configuration, and an administrator of "
-        "the console cannot make the broker send requests to its own machine or into the private "
-        "network, where they could do harm. Name the hosts there that may receive them, such as "
-        "alertmanager:9093. The address that a name has when the broker connects counts; redirects are "
-        "not followed. Empty: no host."
+        "Internet, over https and over smtp with TLS only: chats, pagers and mail servers work without "
+        "configuration, and an administrator of the console cannot make the broker send requests to its own "
+        "machine or into the private network, where they could do harm. Name the hosts there that may "
+        "receive them, such as alertmanager:9093. The address that a name has when the broker connects "
+        "counts; redirects are not followed. Empty: no host."
     )
     interval_ms: int = Setting(
         "alerts.evaluation.interval.ms", 5_000, integer(1_000, 3_600_000), "ms", ours=True

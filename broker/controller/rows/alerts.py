@@ -17,7 +17,8 @@ Labels = Tags
 
 class AlertRuleRow(msgspec.Struct, frozen=True):
     """`pending` and `firing` count the alerts of the rule; `unlisted` subjects exceed it beyond the maximum
-    that is tracked. `value` is its highest value at the last evaluation, None before it or without any.
+    that is tracked. `value` is its highest value at the last evaluation, the lowest of a rule that fires
+    below its threshold; None before it or without any.
     """
 
     name: str
@@ -46,6 +47,21 @@ class AlertRow(msgspec.Struct, frozen=True):
     since_at_ms: Moment = msgspec.field(name="since")
     fired_at_ms: Moment | None
     unknown_since_at_ms: Moment | None = msgspec.field(name="unknown_since", default=None)
+    silenced_until_ms: Moment | None = msgspec.field(name="silenced_until", default=None)
+
+
+class SilenceRow(msgspec.Struct, frozen=True):
+    """`rule` "": all rules; `match` "": all names. `alerts` are the alerts that it silences now."""
+
+    name: str
+    rule: str
+    match: str
+    ends_at_ms: Moment
+    version: int
+    changed_at_ms: Moment
+    changed_by: str
+    ends_in_ms: int = 0
+    alerts: int = 0
 
 
 class AlertEvent(msgspec.Struct, frozen=True):
@@ -69,7 +85,8 @@ class AlertEvent(msgspec.Struct, frozen=True):
 
 class Delivery(msgspec.Struct, frozen=True):
     """The numbers of a destination's notifications since the start. `waiting` includes those being sent;
-    `problem` is why the last attempt failed, "" if it did not.
+    `problem` is why the last attempt failed, "" if it did not; then the next one is at `next_attempt_at_ms`,
+    None after the last.
     """
 
     waiting: int = 0
@@ -78,11 +95,12 @@ class Delivery(msgspec.Struct, frozen=True):
     dropped: int = 0
     problem: str = ""
     last_sent_at_ms: Moment | None = None
+    next_attempt_at_ms: Moment | None = None
 
 
 class DestinationRow(msgspec.Struct, frozen=True):
     """`url` is without path and query, which can be secret, as header values are; "" if its key is not
-    available. `rules` use it.
+    available. `has_secret`: PagerDuty's integration key or a password is stored. `rules` use it.
     """
 
     name: str
@@ -93,10 +111,14 @@ class DestinationRow(msgspec.Struct, frozen=True):
     version: int
     changed_at_ms: Moment
     changed_by: str
+    has_secret: bool = False
+    username: str = ""
+    sender: str = ""
+    recipients: tuple[str, ...] = ()
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A test of a destination. `status` is the HTTP status, 0 without a response."""
+    """A test of a destination. `status` is that of HTTP or SMTP, 0 without a response."""
 
     delivered: bool
     status: int
@@ -110,6 +132,9 @@ class AlertViews(Protocol):
         """Return pending, firing and unlisted alerts and the highest value, by rule."""
 
     def active(self) -> list[AlertRow]: ...
+
+    def silenced(self) -> Mapping[str, int]:
+        """Return the number of alerts that each silence in force silences."""
 
     def history(self) -> Iterable[AlertEvent]:
         """Return the events since the start, the newest first; at most some hundreds are kept."""
@@ -128,6 +153,9 @@ class NoAlerts:
 
     def active(self) -> list[AlertRow]:
         return []
+
+    def silenced(self) -> Mapping[str, int]:
+        return {}
 
     def history(self) -> Iterable[AlertEvent]:
         return ()

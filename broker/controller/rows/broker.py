@@ -65,6 +65,15 @@ class BrokerMetrics(msgspec.Struct, frozen=True):
     phases: tuple[PhaseRow, ...] = ()
 
 
+class DiskRow(msgspec.Struct, frozen=True):
+    """The volume of a log directory. `used` is a share from 0 to 1, as df computes it."""
+
+    directory: AnyText
+    total_bytes: int
+    free_bytes: int
+    used: float
+
+
 class ServerInfo(msgspec.Struct, frozen=True):
     """`endpoints` has a listener of the data plane each, `console` is a URL, empty without a console."""
 

@@ -88,6 +88,14 @@ class AddressUse(msgspec.Struct, frozen=True):
 _Use = Annotated[AddressUse, msgspec.Meta(title="AddressUse")]
 
 
+class SoftwareRow(msgspec.Struct, frozen=True):
+    """The open connections of one version of a client's software; "unknown" before a client says it."""
+
+    software_name: str
+    software_version: str
+    connections: int
+
+
 class AddressRow(msgspec.Struct, frozen=True):
     """An address that has a rule or connected in the last hour. `address` None is the default rule.
 

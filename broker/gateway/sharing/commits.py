@@ -55,7 +55,7 @@ however they are escaped.
 """
 
 MAX_SECRET: Final = 16_384
-"""The length of the JSON of a token, password, SCRAM credential, alert rule or temporary limit."""
+"""The length of the JSON of a token, password, SCRAM credential, alert rule, silence or temporary limit."""
 
 SHARED: Final = frozenset(
     {
@@ -66,6 +66,7 @@ SHARED: Final = frozenset(
         ChangeKind.USER_SCRAM,
         ChangeKind.ADMIN_TOKEN,
         ChangeKind.ALERT_RULE,
+        ChangeKind.ALERT_SILENCE,
         *NOTES,
     }
 )
@@ -221,6 +222,8 @@ def _check(change: Change) -> None:
         _check_token(key, json.loads(_bounded(new, MAX_SECRET)))
     if kind is ChangeKind.ALERT_RULE:
         _bounded(new, MAX_SECRET)
+    if kind is ChangeKind.ALERT_SILENCE:
+        _number(json.loads(_bounded(new, MAX_SECRET))["ends_at_ms"])
     if kind is ChangeKind.USER_SCRAM:
         _number(json.loads(_bounded(new, MAX_SECRET))["iterations"])
         if key not in MECHANISMS:

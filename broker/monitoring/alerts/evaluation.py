@@ -6,12 +6,13 @@ Called by broker.monitoring.alerts.task with what the rule observes. Pure: time 
     firing      it was above for `for_ms`; a value above `clear` keeps it firing
     resolved    it was at most `clear` for `resolve_after_ms`; a subject without a value counts as 0
 
-A pending alert ends without a word when its value is at most the threshold. A value that is not known changes
+A rule that fires below its threshold is the mirror image; a subject without a value is resolved there. A
+pending alert ends without a word when its value is at most the threshold. A value that is not known changes
 neither: the alert keeps the last one that was, and its time at `clear` begins anew.
 """
 
 from collections.abc import Iterator, Mapping
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from typing import Final
 
 import msgspec
@@ -82,13 +83,20 @@ class RuleState:
         """Take over the values at this time, and return what began to fire or was resolved. `others` is the
         value of subjects that are not observed.
         """
-        highest = max(observed.values(), default=None)
-        self.value = None if highest is None else float(highest)
+        worst = min if rule.fires_below else max
+        found = worst(observed.values(), default=None)
+        self.value = None if found is None else float(found)
         self._admit(rule, observed, now_ms, wall_ms)
         return [
             transition
             for alert in self.alerts
-            for transition in self._next(alert, rule, observed.get(alert.labels, others), now_ms, wall_ms)
+            for transition in self._next(
+                alert,
+                rule,
+                observed.get(alert.labels, rule.clear_at if rule.fires_below else others),
+                now_ms,
+                wall_ms,
+            )
         ]
 
     def end(self, wall_ms: int) -> list[AlertTransition]:
@@ -99,9 +107,12 @@ class RuleState:
         return ended
 
     def _admit(self, rule: AlertRule, observed: Mapping[Labels, float], now_ms: int, wall_ms: int) -> None:
-        above = [(value, labels) for labels, value in observed.items() if value > rule.threshold]
-        fresh = [each for each in above if each[1] not in self._alerts]
-        admitted = nlargest(max(0, MAX_ALERTS - len(self._alerts)), fresh)
+        beyond = [
+            (value, labels) for labels, value in observed.items() if rule.exceeds(value, rule.threshold)
+        ]
+        fresh = [each for each in beyond if each[1] not in self._alerts]
+        worst = nsmallest if rule.fires_below else nlargest
+        admitted = worst(max(0, MAX_ALERTS - len(self._alerts)), fresh)
         self.unlisted = len(fresh) - len(admitted)
         for value, labels in admitted:
             self._alerts[labels] = Alert(labels, float(value), now_ms, wall_ms)
@@ -118,7 +129,7 @@ class RuleState:
         alert.unknown_since_at_ms = None
         value = float(value)
         if alert.fired_ms is None:
-            if value <= rule.threshold:
+            if not rule.exceeds(value, rule.threshold):
                 del self._alerts[alert.labels]
                 return
             alert.value = value
@@ -127,7 +138,7 @@ class RuleState:
                 yield AlertTransition(alert.labels, value, wall_ms, None)
             return
         alert.value = value
-        if value > rule.clear_at:
+        if rule.exceeds(value, rule.clear_at):
             alert.calm_since_ms = None
             return
         if alert.calm_since_ms is None:

@@ -1,4 +1,4 @@
-"""Notifications as JSON: for a webhook, and for Alertmanager's API v2.
+"""Notifications as JSON: for a webhook, Alertmanager's API v2, Slack and PagerDuty.
 
 A webhook receives one object:
 
@@ -14,6 +14,7 @@ alert's own, and resolves an alert by itself at `endsAt`: a firing one is theref
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,13 @@ UNITS: Final = {
     "lag": ("has a lag of", "records"),
     "disk": ("is used to", "%"),
     "refused-records": ("has", "records a minute that no gateway wrote"),
+    "bytes-in": ("receives", "bytes a second"),
+    "bytes-out": ("sends", "bytes a second"),
+    "connections": ("has", "connections"),
+    "network-idle": ("has network threads that are idle for", "% of the time"),
+    "handler-idle": ("has request handlers that are idle for", "% of the time"),
+    "thread-idle": ("has a thread that is idle for", "% of the time"),
+    "request-memory": ("has its request memory used to", "%"),
 }
 
 
@@ -54,6 +62,7 @@ class Notification(msgspec.Struct, frozen=True):
     threshold: float
     started_at_ms: int
     ended_at_ms: int | None
+    is_below: bool = False
 
     @property
     def summary(self) -> str:
@@ -61,15 +70,16 @@ class Notification(msgspec.Struct, frozen=True):
         verb, unit = UNITS.get(self.condition, ("has", ""))
         if self.ended_at_ms is not None:
             return f"Resolved: {about}"
-        return f"{about} {verb} {plain(self.value)} {unit}, more than {plain(self.threshold)}"
+        side = "less" if self.is_below else "more"
+        return f"{about} {verb} {plain(self.value)} {unit}, {side} than {plain(self.threshold)}"
 
 
 SAMPLE: Final = "Test notification"
 
 
-def sample_notification(now_ms: int) -> Notification:
+def sample_notification(now_ms: int, *, is_firing: bool = False) -> Notification:
     labels = (("group", "test"),)
-    return Notification(SAMPLE, "lag", "info", labels, 1.0, 0.0, now_ms, now_ms)
+    return Notification(SAMPLE, "lag", "info", labels, 1.0, 0.0, now_ms, None if is_firing else now_ms)
 
 
 def webhook_body(batch: Sequence[Notification], source: NotificationSource) -> bytes:
@@ -122,6 +132,78 @@ def _alertmanager_alert(each: Notification, source: NotificationSource, now_ms: 
         "endsAt": utc(ends_ms),
         "generatorURL": source.console,
     }
+
+
+SLACK_COLOURS: Final = {"critical": "#b3252b", "warning": "#e59321", "info": "#0b7aa8"}
+RESOLVED_COLOUR: Final = "#1b7a48"
+
+
+def slack_body(batch: Sequence[Notification], source: NotificationSource) -> bytes:
+    """Return a message of Slack's incoming webhooks, which Mattermost and Rocket.Chat take too."""
+    return msgspec.json.encode(
+        {
+            "text": _slack_text(headline(batch)),
+            "attachments": [_slack_attachment(each, source) for each in batch],
+        }
+    )
+
+
+def _slack_attachment(each: Notification, source: NotificationSource) -> dict[str, Any]:
+    is_resolved = each.ended_at_ms is not None
+    return {
+        "color": RESOLVED_COLOUR if is_resolved else SLACK_COLOURS[each.severity],
+        "fallback": _slack_text(each.summary),
+        "title": _slack_text(each.rule),
+        "title_link": source.console,
+        "text": _slack_text(each.summary),
+        "footer": f"Weir, node {source.node_id}, {'resolved' if is_resolved else each.severity}",
+        "ts": (each.ended_at_ms or each.started_at_ms) // 1000,
+        # Names are shown as they are, not as Markdown.
+        "mrkdwn_in": [],
+    }
+
+
+def _slack_text(text: str) -> str:
+    """Escape what Slack gives a meaning to, such as <!channel>, which notifies everybody."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+LONGEST_SUMMARY: Final = 1_024
+"""Characters of a summary that PagerDuty takes."""
+
+
+def pagerduty_body(each: Notification, source: NotificationSource, key: str) -> bytes:
+    """Return an event of PagerDuty's Events API v2: the same `dedup_key` begins an incident and ends it."""
+    subject = msgspec.json.encode((source.cluster_id, source.node_id, each.rule, each.labels))
+    event: dict[str, Any] = {
+        "routing_key": key,
+        "event_action": "trigger" if each.ended_at_ms is None else "resolve",
+        "dedup_key": sha256(subject).hexdigest(),
+    }
+    if each.ended_at_ms is None:
+        event |= {
+            "client": "Weir",
+            "client_url": source.console,
+            "payload": {
+                "summary": f"{each.rule}: {each.summary}"[:LONGEST_SUMMARY],
+                "source": f"node {source.node_id} of {source.cluster_id}",
+                "severity": each.severity,
+                "timestamp": utc(each.started_at_ms),
+                "class": each.condition,
+                "custom_details": dict(each.labels)
+                | {"value": _number(each.value), "threshold": _number(each.threshold)},
+            },
+        }
+    return msgspec.json.encode(event)
+
+
+def headline(batch: Sequence[Notification]) -> str:
+    """Say what a message is about: the rule of one alert, or how many fire and are resolved."""
+    if len(batch) == 1:
+        return f"{'Firing' if batch[0].ended_at_ms is None else 'Resolved'}: {batch[0].rule}"
+    firing = sum(each.ended_at_ms is None for each in batch)
+    counts = ((firing, "firing"), (len(batch) - firing, "resolved"))
+    return "Alerts: " + ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
 def plain(value: float) -> str:

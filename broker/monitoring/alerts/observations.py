@@ -4,7 +4,7 @@ Called by broker.monitoring.alerts.task, once for each condition that a rule use
 each piece of work.
 """
 
-import os
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker.common.patterns import glob
@@ -16,6 +16,8 @@ from broker.controller.rows.upstream import RefusedRecords
 from broker.metadata.alerts import AlertCondition, AlertRule
 from broker.monitoring.alerts.evaluation import AtLeast
 from broker.views.console import Views
+from broker.views.disks import disk_rows
+from broker.views.load import Load
 from broker.views.readings import Part
 
 
@@ -75,16 +77,7 @@ def disk_use(directories: Sequence[str]) -> Values:
     """Return the used part in percent of the disk of each directory that can be asked, as df computes it.
     Slow where a disk is; for a worker thread.
     """
-    found = Values()
-    for directory in directories:
-        try:
-            volume = os.statvfs(directory)
-        except OSError:
-            continue
-        used = volume.f_blocks - volume.f_bfree
-        if used + volume.f_bavail > 0:
-            found[(("directory", directory),)] = 100.0 * used / (used + volume.f_bavail)
-    return found
+    return Values({(("directory", row.directory),): 100.0 * row.used for row in disk_rows(directories)})
 
 
 def lag_of_groups(views: Views) -> Steps[Values]:
@@ -97,6 +90,23 @@ def lag_of_groups(views: Views) -> Steps[Values]:
     if not is_current or not views.readings.lists_all(Part.GROUPS):
         found.others = AtLeast(0)
     return found
+
+
+def of_server(load: Load, node: str) -> dict[AlertCondition, Values]:
+    """Return the values of the whole server by condition, without those that are not known."""
+    values = {
+        AlertCondition.BYTES_IN: load.bytes_in,
+        AlertCondition.BYTES_OUT: load.bytes_out,
+        AlertCondition.CONNECTIONS: float(load.connections),
+        AlertCondition.NETWORK_IDLE: 100.0 * load.network_idle,
+        AlertCondition.HANDLER_IDLE: 100.0 * load.handler_idle,
+        AlertCondition.THREAD_IDLE: 100.0 * load.thread_idle,
+        AlertCondition.REQUEST_MEMORY: 100.0 * load.memory_used,
+    }
+    labels = (("node", node),)
+    return {
+        condition: Values({} if math.isnan(value) else {labels: value}) for condition, value in values.items()
+    }
 
 
 def sources(views: Views) -> Mapping[AlertCondition, Callable[[], Steps[Values]]]:

@@ -34,12 +34,15 @@ RETRIED: Final = (408, 425, 429, 500, 502, 503, 504)
 
 
 class SendResult(msgspec.Struct, frozen=True):
-    """`status` 0: there was no response, for this `reason`. `is_final`: sending again would not help."""
+    """`status` 0: there was no response, for this `reason`. `is_final`: sending again would not help.
+    `is_temporary`: it may help, whatever the status says to HTTP.
+    """
 
     status: int
     reason: str
     retry_after: str | None = None
     is_final: bool = False
+    is_temporary: bool = False
 
     @property
     def is_delivered(self) -> bool:
@@ -47,6 +50,8 @@ class SendResult(msgspec.Struct, frozen=True):
 
     @property
     def is_permanent(self) -> bool:
+        if self.is_temporary:
+            return False
         return self.is_final or (self.status != 0 and not self.is_delivered and self.status not in RETRIED)
 
     @property
@@ -62,8 +67,12 @@ Lost = Callable[[str, int, str], None]
 
 
 class Outbox:
-    def __init__(self, send: Send, lost: Lost, clock: Clock) -> None:
+    """`most` returns how many notifications go into one request."""
+
+    def __init__(self, send: Send, lost: Lost, clock: Clock, most: Callable[[], int] = lambda: BATCH) -> None:
         self._send = send
+        self._most = most
+        self._next_attempt_at_ms: int | None = None
         self._lost = lost
         self._clock = clock
         self._waiting: deque[Notification] = deque()
@@ -81,6 +90,7 @@ class Outbox:
             self._dropped,
             self._problem,
             self._last_sent_at_ms,
+            self._next_attempt_at_ms,
         )
 
     def put(self, notification: Notification) -> None:
@@ -96,7 +106,7 @@ class Outbox:
             await self._wake.wait()
             self._wake = trio.Event()
             while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+                batch = [self._waiting.popleft() for _ in range(min(self._most(), len(self._waiting)))]
                 self._in_flight = len(batch)
                 await self._deliver(batch)
                 self._in_flight = 0
@@ -118,4 +128,6 @@ class Outbox:
                 self._undelivered += len(batch)
                 self._lost("undelivered", len(batch), result.text)
                 return
+            self._next_attempt_at_ms = self._clock.wall_ms() + wait_ms
             await trio.sleep(wait_ms / 1000)
+            self._next_attempt_at_ms = None

@@ -17,7 +17,7 @@ import trio
 
 from broker.common.version import VERSION
 from broker.monitoring.alerts.outbox import SendResult
-from broker.security.egress import Egress, HttpEndpoint
+from broker.security.egress import Egress, Endpoint
 
 if TYPE_CHECKING:
     import httpcore2
@@ -29,7 +29,7 @@ class NotAllowed(Exception):  # noqa: N818 - says what the address is
     """No address of the host is in the allow list. The message says so to people."""
 
 
-async def allowed_addresses(egress: Egress, endpoint: HttpEndpoint) -> list[str]:
+async def allowed_addresses(egress: Egress, endpoint: Endpoint) -> list[str]:
     """Resolve the host and return those of its addresses that the list allows. Raises NotAllowed, OSError."""
     found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     # An IPv6 address can end in a zone, such as %eth0.
@@ -41,7 +41,7 @@ async def allowed_addresses(egress: Egress, endpoint: HttpEndpoint) -> list[str]
 
 
 async def post(
-    endpoint: HttpEndpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress, timeout_s: float
+    endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress, timeout_s: float
 ) -> SendResult:
     """Send one request. Never raises for network errors. `timeout_s` covers all of it."""
     with trio.move_on_after(timeout_s):
@@ -50,19 +50,19 @@ async def post(
         except NotAllowed as error:
             return SendResult(0, str(error), is_final=True)
         except (OSError, ValueError) as error:
-            return SendResult(0, _described(error))
+            return SendResult(0, described(error))
         except Exception as error:
             import httpcore2
 
             known = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException)
             if not isinstance(error, known):
                 raise
-            return SendResult(0, _described(error))
+            return SendResult(0, described(error))
     return SendResult(0, f"no response within {timeout_s:g} s")
 
 
 async def _post(
-    endpoint: HttpEndpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress
+    endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], egress: Egress
 ) -> SendResult:
     # Takes 3 MB and some tens of milliseconds, which only brokers with a destination spend.
     import httpcore2
@@ -103,7 +103,7 @@ async def _post(
                 if read > MAX_BODY_BYTES:
                     break
         reason = bytes(response.extensions.get("reason_phrase", b"")).decode("latin-1")
-        return SendResult(response.status, _shown(reason), _header(response.headers, b"retry-after"))
+        return SendResult(response.status, shown(reason), _header(response.headers, b"retry-after"))
 
 
 def _checked_backend(addresses: Sequence[str]) -> "httpcore2.AsyncNetworkBackend":
@@ -138,16 +138,16 @@ def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     return "".join(character for character in text if character.isprintable())[:100]
 
 
-def _described(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """Describe the system's error, which Trio and httpcore wrap in errors of their own."""
     first: BaseException | None = error
     while first is not None and not (isinstance(first, OSError) and first.errno):
         first = first.__cause__ or first.__context__
         if isinstance(first, BaseExceptionGroup):
             first = first.exceptions[-1]
-    shown = first or error
-    return f"{type(shown).__name__}: {_shown(str(shown))}" if str(shown) else type(shown).__name__
+    cause = first or error
+    return f"{type(cause).__name__}: {shown(str(cause))}" if str(cause) else type(cause).__name__

@@ -180,3 +180,58 @@ def test_one_that_is_tracked_stays_tracked() -> None:
     fired = watch.state.step(watch.rule, {ORDERS: 101.0, **others}, 1, WALL)
     assert len(fired) == MAX_ALERTS - 1 and watch.state.unlisted == 1
     assert ORDERS in [alert.labels for alert in watch.state.alerts]
+
+
+class LowWatch(Watch):
+    """A rule that fires below 20."""
+
+    def __init__(self, **rule: object) -> None:
+        super().__init__()
+        self.rule = AlertRule(AlertCondition.NETWORK_IDLE, 20.0, **rule)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(20.001, "none"), (20.0, "none"), (19.999, "firing")])
+def test_a_value_below_the_threshold_of_an_idle_share_fires(value: float, shown: str) -> None:
+    watch = LowWatch()
+    watch.at(0, value)
+    assert (watch.shown, watch.state.value) == (shown, value)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(39.9, "firing"), (40.0, "none"), (40.1, "none")])
+def test_above_the_threshold_it_fires_on_until_it_is_clear(value: float, shown: str) -> None:
+    watch = LowWatch(clear=40.0)
+    watch.at(0, 19.0)
+    watch.at(5_000, value)
+    assert watch.shown == shown
+
+
+def test_a_low_value_must_hold_and_its_end_too() -> None:
+    watch = LowWatch(for_ms=30_000, resolve_after_ms=10_000)
+    watch.at(0, 10.0)
+    assert watch.at(29_999, 10.0) == [] and watch.shown == "pending"
+    assert watch.at(30_000, 11.0) == [AlertTransition(ORDERS, 11.0, WALL + 30_000, None)]
+    assert watch.at(31_000, 50.0) == [] and watch.shown == "firing"
+    assert watch.at(41_000, 60.0) == [AlertTransition(ORDERS, 60.0, WALL + 30_000, WALL + 41_000)]
+
+
+def test_of_low_values_a_subject_that_is_gone_is_resolved() -> None:
+    watch = LowWatch()
+    watch.at(0, 10.0)
+    assert watch.at(5_000, None) == [AlertTransition(ORDERS, 20.0, WALL, WALL + 5_000)]
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_rule_for_throughput_can_watch_either_side(below: bool) -> None:
+    rule = AlertRule(AlertCondition.BYTES_IN, 1_000.0, below=below)
+    for value, fires_above in ((999.0, False), (1_000.0, None), (1_001.0, True)):
+        state = RuleState()
+        state.step(rule, {ORDERS: value}, 0, WALL)
+        assert bool(state.firing) is (fires_above is not None and fires_above is not below)
+
+
+def test_of_low_values_the_lowest_are_tracked() -> None:
+    watch = LowWatch()
+    observed = {(("group", f"g{number}"),): number / 100 for number in range(MAX_ALERTS + 1)}
+    fired = watch.state.step(watch.rule, observed, 0, WALL)
+    assert (len(fired), watch.state.unlisted) == (MAX_ALERTS, 1)
+    assert max(each.value for each in fired) == 0.99

@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from broker.common.slices import run_through
 from broker.controller.rows.alerts import Labels
+from broker.controller.rows.broker import DiskRow
 from broker.controller.rows.topics import GroupRow
 from broker.metadata.alerts import AlertCondition, AlertRule
-from broker.monitoring.alerts import observations
 from broker.monitoring.alerts.evaluation import AtLeast
 from broker.monitoring.alerts.observations import Values, disk_use, ignoring, lag, matching, throttled
+from broker.views import disks
+from broker.views.disks import disk_rows
 from tests.webui.rows import throttled as throttled_row
 
 GREEDY = (("client_id", "greedy"), ("user", "ann"))
@@ -68,8 +70,9 @@ def test_a_pattern_keeps_the_value_of_what_is_not_there() -> None:
 def test_a_disk_is_as_full_as_df_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Of 100 blocks 25 are free, of which users get 20.
     volume = os.statvfs_result((4096, 4096, 100, 25, 20, 0, 0, 0, 0, 255))
-    monkeypatch.setattr(observations.os, "statvfs", lambda _path: volume)
-    assert disk_use([str(tmp_path)]) == {(("directory", str(tmp_path)),): 100 * 75 / 95}
+    monkeypatch.setattr(disks.os, "statvfs", lambda _path: volume)
+    assert disk_use([str(tmp_path)]) == {(("directory", str(tmp_path)),): 100 * (75 / 95)}
+    assert disk_rows(["/a"]) == [DiskRow("/a", 409_600, 81_920, 75 / 95)]
 
 
 def test_a_disk_that_cannot_be_asked_has_no_value(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The whole way from a value to a notification, on a mock clock with exact times."""
 
 import json
+import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -15,15 +16,20 @@ from broker.common.errors import ApiError
 from broker.controller.alerts import (
     AlertCondition,
     AlertRule,
+    AlertSilence,
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
+    RemoveAlertSilence,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
     plan_remove_destination,
     plan_remove_rule,
+    plan_remove_silence,
     plan_set_destination,
     plan_set_rule,
+    plan_set_silence,
 )
 from broker.controller.rows.connections import ThrottledRow
 from broker.controller.rows.topics import GroupRow
@@ -32,7 +38,8 @@ from broker.monitoring.alerts.formats import NotificationSource
 from broker.monitoring.alerts.outbox import SendResult
 from broker.monitoring.alerts.task import MAX_EVENTS, Alerting
 from broker.network.clock import TrioClock
-from broker.security.egress import HttpEndpoint
+from broker.security.egress import Endpoint
+from broker.views.load import Load
 from broker.views.readings import Readings
 from tests.controller.world import World
 
@@ -50,20 +57,28 @@ class Scene:
         self.received: list[tuple[float, str, Any]] = []
         self.answers: list[SendResult] = []
         self.observed = 0
+        self.clock = TrioClock()
+        self.load = Load(0.0, 0.0, 0, 1.0, 1.0, 1.0, math.nan)
+        self.load_read: list[float] = []
         self.alerting = Alerting(
             lambda: self.world.image,
             self.views(),
             lambda: NotificationSource("c", 1, "http://weir/"),
             self.world.configuration.config.alerts,
             (),
-            TrioClock(),
+            self.clock,
             self.post,
         )
 
     def views(self) -> Any:
         """Return the parts of `Views` that are observed."""
         upstream = SimpleNamespace(refused=lambda: self.refused)
-        return SimpleNamespace(quotas=self, topics=self, upstream=upstream, readings=Readings())
+        live = SimpleNamespace(meter=lambda: SimpleNamespace(read=self.read_load))
+        return SimpleNamespace(quotas=self, topics=self, upstream=upstream, readings=Readings(), live=live)
+
+    def read_load(self) -> Load:
+        self.load_read.append(trio.current_time())
+        return self.load
 
     def each_throttled(self) -> Iterator[ThrottledRow | None]:
         return iter(())
@@ -73,7 +88,7 @@ class Scene:
         return iter([GroupRow(name, "Stable", "consumer", 1, lag) for name, lag in self.lags.items()])
 
     async def post(
-        self, endpoint: HttpEndpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any
+        self, endpoint: Endpoint, body: bytes, headers: Sequence[tuple[str, str]], *_rest: Any
     ) -> SendResult:
         self.received.append((trio.current_time(), endpoint.target, json.loads(body)))
         await trio.lowlevel.checkpoint()
@@ -165,6 +180,189 @@ async def test_records_that_no_gateway_wrote_fire_an_alert(autojump_clock: MockC
             "firing",
             "resolved",
         ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "threshold", "calm", "trouble", "summary"),
+    [
+        ("bytes-in", 1e6, {"bytes_in": 1e6}, {"bytes_in": 1e6 + 1}, "receives 1000001 bytes a second, more"),
+        ("bytes-out", 1e6, {"bytes_out": 1e6}, {"bytes_out": 2e6}, "sends 2000000 bytes a second, more"),
+        ("connections", 7, {"connections": 7}, {"connections": 8}, "has 8 connections, more than 7"),
+        ("network-idle", 20, {"network_idle": 0.2}, {"network_idle": 0.19}, "threads that are idle for 19 %"),
+        ("handler-idle", 20, {"handler_idle": 0.2}, {"handler_idle": 0.1}, "handlers that are idle for 10 %"),
+        ("thread-idle", 20, {"thread_idle": 0.2}, {"thread_idle": 0.0}, "idle for 0 % of the time, less"),
+        ("request-memory", 80, {"memory_used": 0.8}, {"memory_used": 0.9}, "request memory used to 90 %"),
+    ],
+)
+async def test_the_load_of_the_server_fires_alerts(
+    autojump_clock: MockClock,
+    scene: Scene,
+    condition: str,
+    threshold: float,
+    calm: dict[str, float],
+    trouble: dict[str, float],
+    summary: str,
+) -> None:
+    scene.rule("load", AlertRule(AlertCondition(condition), threshold, destinations=("hook",)))
+    async with scene.running():
+        scene.load = scene.load._replace(**calm)
+        await trio.sleep(12)
+        assert not scene.received and scene.load_read == [0, 5, 10]
+        scene.load = scene.load._replace(**trouble)
+        await trio.sleep(10)
+        scene.load = scene.load._replace(**calm)
+        await trio.sleep(10)
+    assert [at for at, _, _ in scene.received] == [15, 25]
+    (first, last) = [body["alerts"][0] for _, _, body in scene.received]
+    assert (first["status"], last["status"]) == ("firing", "resolved")
+    assert first["labels"] == {"node": "1"} and summary in first["summary"]
+
+
+async def test_the_saturation_of_network_and_handlers_are_two_alerts(
+    autojump_clock: MockClock, scene: Scene
+) -> None:
+    for condition in ("network-idle", "handler-idle"):
+        scene.rule(condition, AlertRule(AlertCondition(condition), 20.0, destinations=("hook",)))
+    async with scene.running():
+        scene.load = scene.load._replace(network_idle=0.05, handler_idle=0.95)
+        await trio.sleep(1)
+        assert scene.alerting.rules() == {"network-idle": (0, 1, 0, 5.0), "handler-idle": (0, 0, 0, 95.0)}
+        scene.load = scene.load._replace(network_idle=0.95, handler_idle=0.05)
+        await trio.sleep(5)
+        assert [row.rule for row in scene.alerting.active()] == ["handler-idle"]
+    # Two readings served both rules.
+    assert scene.load_read == [0, 5]
+
+
+async def test_an_unknown_load_fires_nothing(autojump_clock: MockClock, scene: Scene) -> None:
+    scene.load = Load(math.nan, math.nan, 0, math.nan, math.nan, math.nan, math.nan)
+    for condition in ("bytes-in", "thread-idle", "request-memory"):
+        scene.rule(condition, AlertRule(AlertCondition(condition), 1.0))
+    async with scene.running():
+        await trio.sleep(1)
+        assert scene.alerting.rules() == dict.fromkeys(
+            ("bytes-in", "thread-idle", "request-memory"), (0, 0, 0, None)
+        )
+
+
+@pytest.mark.parametrize(("repeat_s", "times"), [(0, [0]), (60, [0, 60, 120, 180]), (62, [0, 65, 130, 195])])
+async def test_what_still_fires_is_notified_again(
+    autojump_clock: MockClock, scene: Scene, repeat_s: int, times: list[int]
+) -> None:
+    """A repetition goes with the first evaluation, of one every five seconds, after its time."""
+    scene.destination("am", ALERTMANAGER)
+    scene.rule(rule=replace(LAG, repeat_ms=repeat_s * 1_000, destinations=("hook", "am")))
+    scene.lags["orders"] = 200
+    async with scene.running():
+        await trio.sleep(199)
+        scene.lags["orders"] = 300
+        await trio.sleep(2)
+        scene.lags.clear()
+        await trio.sleep(200)
+    assert [
+        (at, each["status"])
+        for at, target, body in scene.received
+        if target == "/hook"
+        for each in body["alerts"]
+    ] == [*((at, "firing") for at in times), (205.0, "resolved")]
+    # An Alertmanager repeats notifications itself: it hears once a minute that the alert still fires.
+    assert [at for at, target, _ in scene.received if "am" in target] == [0, 60, 120, 180, 205]
+
+
+def silence(scene: Scene, name: str, lasts_ms: int, rule: str = "", match: str = "") -> None:
+    ends_at_ms = scene.clock.wall_ms() + lasts_ms
+    command = SetAlertSilence(name, AlertSilence(ends_at_ms, rule, match))
+    assert scene.world.do(plan_set_silence, command).ok
+
+
+async def test_what_fires_during_a_silence_is_notified_at_its_end(
+    autojump_clock: MockClock, scene: Scene
+) -> None:
+    scene.rule()
+    silence(scene, "works", 61_234)
+    scene.lags["orders"] = 200
+    async with scene.running():
+        await trio.sleep(61)
+        (row,) = scene.alerting.active()
+        assert (row.state, row.silenced_until_ms) == ("firing", scene.clock.wall_ms() + 234)
+        assert scene.alerting.silenced() == {"works": 1}
+        assert scene.received == [] and scene.history == [("firing", "lag")]
+        scene.lags["orders"] = 250
+        await trio.sleep(1)
+        # At the end itself, not at the next evaluation of every five seconds.
+        assert scene.told == [(61.234, "firing", "orders")]
+        assert scene.alerting.active()[0].silenced_until_ms is None
+        scene.lags.clear()
+        await trio.sleep(30)
+    ((_, _, body), _) = scene.received
+    assert (body["alerts"][0]["value"], len(scene.told)) == (250, 2)
+
+
+async def test_what_begins_and_ends_in_a_silence_is_not_notified(
+    autojump_clock: MockClock, scene: Scene
+) -> None:
+    scene.rule()
+    silence(scene, "works", 60_000)
+    scene.lags["orders"] = 200
+    async with scene.running():
+        await trio.sleep(20)
+        scene.lags.clear()
+        await trio.sleep(100)
+    assert scene.received == [] and scene.history == [("resolved", "lag"), ("firing", "lag")]
+
+
+async def test_the_end_of_what_was_notified_is_notified_during_a_silence(
+    autojump_clock: MockClock, scene: Scene
+) -> None:
+    scene.destination("am", ALERTMANAGER)
+    scene.rule(rule=replace(LAG, destinations=("hook", "am"), repeat_ms=60_000))
+    scene.lags["orders"] = 200
+    async with scene.running():
+        await trio.sleep(61)
+        silence(scene, "works", 600_000)
+        await trio.sleep(100)
+        scene.lags.clear()
+        await trio.sleep(100)
+    hook = [
+        (at, each["status"])
+        for at, target, body in scene.received
+        if target == "/hook"
+        for each in body["alerts"]
+    ]
+    # The repetition of 120 s is silenced.
+    assert hook == [(0, "firing"), (60, "firing"), (165, "resolved")]
+    # An Alertmanager that hears nothing for four minutes would take the alert for resolved.
+    assert [at for at, target, _ in scene.received if "am" in target] == [0, 60, 120, 165]
+
+
+@pytest.mark.parametrize(
+    ("rule", "match", "told"),
+    [("", "", []), ("lag", "", []), ("other", "", ["orders", "pays"]), ("lag", "ord*", ["pays"])],
+)
+async def test_a_silence_is_for_a_rule_and_for_names(
+    autojump_clock: MockClock, scene: Scene, rule: str, match: str, told: list[str]
+) -> None:
+    scene.rule()
+    silence(scene, "works", 60_000, rule, match)
+    scene.lags = {"orders": 200, "pays": 200}
+    async with scene.running():
+        await trio.sleep(1)
+    assert sorted(name for _, _, name in scene.told) == told
+
+
+@pytest.mark.parametrize("how", ["removed", "shortened"])
+async def test_a_silence_can_end_earlier(autojump_clock: MockClock, scene: Scene, how: str) -> None:
+    scene.rule()
+    silence(scene, "works", 3_600_000)
+    scene.lags["orders"] = 200
+    async with scene.running():
+        await trio.sleep(11)
+        if how == "removed":
+            assert scene.world.do(plan_remove_silence, RemoveAlertSilence("works")).ok
+        else:
+            silence(scene, "works", 1_000)
+        await trio.sleep(10)
+    assert [at for at, _, _ in scene.told] == [15.0]
 
 
 async def test_without_rules_nothing_is_evaluated(autojump_clock: MockClock, scene: Scene) -> None:

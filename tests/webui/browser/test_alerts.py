@@ -1,5 +1,6 @@
 """The page of alerts: rules and destinations are made, tested and removed; what fires is shown."""
 
+import re
 from typing import Any
 
 import pytest
@@ -51,6 +52,36 @@ def test_a_rule_is_made_changed_and_removed(alerts: Any, expect: Any, broker: Fa
     expect(row(alerts, "table", "reports")).to_be_visible()
 
 
+def test_a_rule_for_an_idle_share_fires_below(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.keyboard.press("n")
+    alerts.get_by_label("Name", exact=True).fill("busy network")
+    alerts.get_by_label("Condition", exact=True).select_option("network-idle")
+    expect(alerts.get_by_label("Applies to")).to_be_hidden()
+    alerts.get_by_label("Fires below").fill("20 %")
+    alerts.get_by_label("Resolves at or above").fill("40")
+    alerts.get_by_label("Notify again every").fill("1 h")
+    alerts.get_by_role("button", name="Save rule").click()
+    sentence = "the idle share of the network threads is below 20 %"
+    expect(row(alerts, "table", "busy network")).to_contain_text(sentence)
+    rule = broker.metadata.image.alert_rules["busy network"].rule
+    assert (rule.fires_below, rule.threshold, rule.clear, rule.repeat_ms) == (True, 20, 40, 3_600_000)
+
+
+def test_a_rule_for_throughput_fires_above_or_below(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.keyboard.press("n")
+    alerts.get_by_label("Name", exact=True).fill("nothing arrives")
+    alerts.get_by_label("Condition", exact=True).select_option("bytes-in")
+    alerts.get_by_label("Fires above").fill("10 kB/s")
+    alerts.get_by_label("Fires", exact=True).select_option("below")
+    expect(alerts.get_by_label("Fires below")).to_have_value("10 kB/s")
+    alerts.get_by_role("button", name="Save rule").click()
+    expect(row(alerts, "table", "nothing arrives")).to_contain_text("the broker receives is below 10 kB/s")
+    rule = broker.metadata.image.alert_rules["nothing arrives"].rule
+    assert (rule.below, rule.threshold) == (True, 10_000)
+    alerts.get_by_label("Edit nothing arrives").click()
+    expect(alerts.get_by_label("Fires below")).to_have_value("10000 B/s")
+
+
 def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any, broker: FakeBroker) -> None:
     alerts.keyboard.press("n")
     save = alerts.get_by_role("button", name="Save rule")
@@ -63,6 +94,7 @@ def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any,
         ("Fires above", "10,000", "10,000 may mean 10000 or 10"),
         ("Resolves at or below", "x", "Enter a number, such as 5."),
         ("Pending period", "soon", "Enter a duration"),
+        ("Notify again every", "often", "Enter a duration"),
     ):
         field = alerts.get_by_label(label, exact=True)
         field.fill(typed)
@@ -101,12 +133,85 @@ def test_a_destination_is_made_and_its_secrets_are_kept(alerts: Any, expect: Any
     expect(alerts.get_by_label("Keep the headers X-Token")).to_be_checked()
     alerts.get_by_label("Kind").select_option("alertmanager")
     alerts.get_by_role("button", name="Save destination").click()
-    expect(row(alerts, "destinations", "chat")).to_contain_text("alertmanager")
+    expect(row(alerts, "destinations", "chat")).to_contain_text("Alertmanager")
     known = broker.metadata.image.alert_destinations["chat"].destination
     assert known is not None and known.headers == {"X-Token": "s3cret-too"}
     alerts.get_by_label("Remove chat").click()
     alerts.get_by_role("button", name="Remove destination").click()
     expect(row(alerts, "destinations", "chat")).to_have_count(0)
+
+
+def test_a_mail_destination_is_made_and_keeps_its_password(
+    alerts: Any, expect: Any, broker: FakeBroker
+) -> None:
+    alerts.get_by_role("button", name="Add a destination").click()
+    alerts.get_by_label("Name", exact=True).fill("mail")
+    alerts.get_by_label("Kind").select_option("email")
+    expect(alerts.get_by_role("button", name="Add a header")).to_be_hidden()
+    save = alerts.get_by_role("button", name="Save destination")
+    steps = (
+        ("Mail server", "smtp://mail.example.com:587", "Enter a mail server"),
+        ("From", "weir@example.com", "Enter the address that mails come from"),
+        ("To", "ops@example.com, b@example.com", "Enter the address of a recipient"),
+    )
+    for label, text, words in steps:
+        save.click()
+        expect(alerts.get_by_role("alert")).to_contain_text(words)
+        field = alerts.get_by_label(label, exact=True)
+        expect(field).to_be_focused()
+        field.fill(text)
+    alerts.get_by_label("User", exact=True).fill("weir")
+    save.click()
+    expect(alerts.get_by_role("alert")).to_contain_text("Give the password of the user")
+    expect(alerts.get_by_label("Password", exact=True)).to_be_focused()
+    alerts.get_by_label("Password", exact=True).fill("mail-s3cret")
+    save.click()
+    shown = row(alerts, "destinations", "mail")
+    expect(shown).to_contain_text("ops@example.com, b@example.com")
+    expect(shown).to_contain_text("by smtp://mail.example.com:587 as weir")
+    assert "mail-s3cret" not in alerts.content()
+    alerts.get_by_label("Edit mail").click()
+    expect(alerts.get_by_label("Password", exact=True)).to_have_value("")
+    alerts.get_by_label("To", exact=True).fill("c@example.com")
+    save.click()
+    expect(shown).to_contain_text("c@example.com")
+    known = broker.metadata.image.alert_destinations["mail"].destination
+    assert known is not None
+    assert (known.secret, known.username, known.recipients) == ("mail-s3cret", "weir", ("c@example.com",))
+
+
+def test_a_pagerduty_destination_needs_its_key_once(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.get_by_role("button", name="Add a destination").click()
+    alerts.get_by_label("Name", exact=True).fill("pager")
+    alerts.get_by_label("Kind").select_option("pagerduty")
+    save = alerts.get_by_role("button", name="Save destination")
+    save.click()
+    expect(alerts.get_by_role("alert")).to_have_text("Enter the integration key.")
+    alerts.get_by_label("Integration key").fill("short")
+    save.click()
+    expect(alerts.get_by_role("alert")).to_contain_text("PagerDuty's have 32 letters and digits")
+    expect(alerts.get_by_label("Integration key")).to_be_focused()
+    alerts.get_by_label("Integration key").fill("k" * 32)
+    save.click()
+    expect(row(alerts, "destinations", "pager")).to_contain_text("https://events.pagerduty.com/")
+    assert "k" * 32 not in alerts.content()
+    alerts.get_by_label("Edit pager").click()
+    alerts.get_by_label("URL", exact=True).fill("https://events.eu.pagerduty.com/v2/enqueue")
+    save.click()
+    expect(alerts.get_by_role("alert")).to_contain_text("Give the integration key again")
+    alerts.get_by_label("Integration key").fill("e" * 32)
+    save.click()
+    expect(row(alerts, "destinations", "pager")).to_contain_text("https://events.eu.pagerduty.com/")
+
+
+def test_a_destination_that_fails_says_when_it_is_tried_again(
+    alerts: Any, expect: Any, broker: FakeBroker
+) -> None:
+    at_ms = int(alerts.evaluate("Date.now()")) + 3_600_000
+    broker.alerts.sent["on-call"] = Delivery(2, 0, 0, 0, "451 try later", None, at_ms)
+    shown = row(alerts, "destinations", "on-call")
+    expect(shown).to_contain_text("451 try later")
+    expect(shown).to_contain_text(re.compile(r"tries again in (59 min|1 h)"))
 
 
 def test_a_destination_is_tested(alerts: Any, expect: Any, broker: FakeBroker) -> None:
@@ -170,5 +275,47 @@ def test_others_see_alerts_and_change_what_they_may(page: Watched, broker: FakeB
     page.sign_in("viewer-token")
     opened = page.go("/alerts")
     row(opened, "table", "lagging").wait_for()
-    refused_buttons(opened, "#add, #table .actions button", "editor", 3)
+    refused_buttons(opened, "#add, #add-silence, #table .actions button", "editor", 4)
     refused_buttons(opened, "#add-destination, #destinations .actions button", "admin", 4)
+
+
+def test_an_alert_is_silenced_and_the_silence_ends(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.add_rule("lagging", LAG)
+    labels, at_ms = (("group", "orders*"),), broker.now_ms
+    firing = AlertRow("lagging", "critical", "lag", labels, "firing", 5_000.0, 1_000.0, at_ms, at_ms)
+    broker.alerts.rows = [firing]
+    alerts.get_by_label("Silence lagging").click()
+    expect(alerts.get_by_label("Rule", exact=True)).to_have_value("lagging")
+    expect(alerts.get_by_label("About", exact=True)).to_have_value("orders[*]")
+    save = alerts.get_by_role("button", name="Save silence")
+    save.click()
+    expect(alerts.get_by_role("alert")).to_have_text("Enter a reason.")
+    alerts.get_by_label("Reason").fill("works")
+    for typed, words in (
+        ("", "Enter a duration"),
+        ("soon", "Enter a duration"),
+        ("31 d", "Enter a duration from 1 s to 30 days."),
+        ("999 ms", "Enter a duration from 1 s to 30 days."),
+    ):
+        alerts.get_by_label("Lasts from now").fill(typed)
+        save.click()
+        expect(alerts.get_by_role("alert")).to_contain_text(words)
+        expect(alerts.get_by_label("Lasts from now")).to_have_value(typed)
+    alerts.get_by_label("Lasts from now").fill("2 h")
+    save.click()
+    expect(row(alerts, "silences", "works")).to_contain_text(re.compile(r"in (2 h 0|1 h 59) min"))
+    silence = broker.metadata.image.alert_silences["works"].silence
+    assert (silence.rule, silence.match) == ("lagging", "orders[*]")
+    ends_at_ms = silence.ends_at_ms
+    broker.alerts.rows = [replace(firing, silenced_until_ms=ends_at_ms)]
+    broker.alerts.silences["works"] = 1
+    expect(alerts.locator("#active tbody tr")).to_contain_text("silenced")
+    alerts.get_by_label("End works").click()
+    expect(alerts.locator("#silences")).to_contain_text("No silence")
+    alerts.get_by_role("button", name="Undo").click()
+    expect(row(alerts, "silences", "works")).to_be_visible()
+    alerts.get_by_label("Edit works").click()
+    alerts.get_by_label("Lasts from now").fill("1 h")
+    alerts.get_by_label("Rule", exact=True).select_option("")
+    save.click()
+    expect(row(alerts, "silences", "works")).to_contain_text("all rules")

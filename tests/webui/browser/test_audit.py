@@ -167,3 +167,16 @@ def test_a_change_of_an_acl_says_who_may_what(page: Watched, broker: FakeBroker,
     expect(rows).to_have_count(2)
     for words in ("User:alice WRITE on TOPIC PREFIXED pay<b> from *", "ALLOW", "removed"):
         expect(rows.first).to_contain_text(words)
+
+
+def test_what_was_read_is_a_log_of_its_own(audit: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.trail.append(change(4, ANN, kind="records", entity="orders", key="read", new="12 records"))
+    broker.version += 1
+    rows = audit.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    audit.locator("#log").select_option("reads")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("12 records")
+    expect(audit).to_have_url(re.compile(r"log=reads"))
+    audit.locator("#log").select_option("")
+    expect(rows).to_have_count(3)

@@ -1,6 +1,8 @@
 """Charts: what a line does where nothing is known, what the axes say, and reading them without a mouse."""
 
+import re
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -59,6 +61,33 @@ def test_marks_are_round_and_reach_the_highest_value(page: Watched) -> None:
     assert ask(page, "c.ticks(7, 3, 1)") == [0, 5, 10]
 
 
+CLOCK = re.compile(r"^\d\d:\d\d$")
+
+
+def test_a_line_is_smoothed_over_a_time(page: Watched) -> None:
+    page.sign_in()
+    page.go("/")
+    zigzag = "[[0, 0], [1000, 6], [2000, 0], [3000, 6]]"
+    assert ask(page, f"c.smoothed({zigzag}, 2000)") == [[0, 3], [1000, 2], [2000, 4], [3000, 3]]
+    # Half of the time is on either side: 1,999 ms reach no other sample.
+    assert ask(page, f"c.smoothed({zigzag}, 1999)") == [[0, 0], [1000, 6], [2000, 0], [3000, 6]]
+    assert ask(page, "c.smoothed([[5, 7]], 60000)") == [[5, 7]]
+    assert ask(page, "c.smoothed([[0, 4], [10000, 8]], 5000)") == [[0, 4], [10000, 8]]
+
+
+@pytest.mark.parametrize(("range_", "step"), [("5m", 1), ("15m", 5), ("1h", 10)])
+def test_the_axis_has_round_times_of_the_day(page: Watched, expect: Any, range_: str, step: int) -> None:
+    remember(page)
+    page.sign_in()
+    opened = page.go(f"/?range={range_}")
+    for chart in ("throughput", "chart-throttled", "chart-idle"):
+        labels = opened.locator(f"#{chart} text.axis[text-anchor=middle]")
+        expect(labels.first).to_have_text(CLOCK)
+        minutes = [int(text[3:]) for text in labels.all_text_contents()]
+        assert 3 <= len(minutes) <= 6 and all(minute % step == 0 for minute in minutes)
+        assert all((later - former) % 60 == step for former, later in pairwise(minutes))
+
+
 def remember(page: Watched, missing: range = range(0), *, throttled: bool = False) -> None:
     """The broker remembers nine minutes by the second, but for the seconds that are `missing`."""
 
@@ -115,7 +144,7 @@ def test_longer_ranges_are_asked_of_the_broker(page: Watched, expect: Any) -> No
     opened = page.go("/")
     with opened.expect_response(lambda answer: "history_s=86400" in answer.url):
         opened.get_by_role("button", name="24 h").click()
-    expect(opened.locator("#throughput text.axis", has_text="20 h")).to_be_visible()
+    expect(opened.locator("#throughput text.axis", has_text="12:00")).to_be_visible()
     expect(opened.get_by_role("button", name="24 h")).to_be_focused()
     expect(opened).to_have_url(f"{page.console.pages}/?range=24h")
 
@@ -125,7 +154,7 @@ def test_the_last_hour_of_throttles_stands_below_them(page: Watched, expect: Any
     page.sign_in()
     opened = page.go("/throttled")
     expect(opened.locator("#hour path.line.throttled")).to_have_count(1)
-    expect(opened.locator("#hour text.axis", has_text="60 min")).to_be_visible()
+    expect(opened.locator("#hour text.axis", has_text=CLOCK).first).to_be_visible()
 
 
 def test_an_hour_without_throttles_has_no_chart(page: Watched, expect: Any) -> None:
@@ -160,10 +189,10 @@ def test_the_cursor_of_one_chart_is_shown_in_the_others(page: Watched, expect: A
     opened = page.go("/?range=15m")
     opened.get_by_role("slider", name="Throughput, over time").focus()
     opened.keyboard.press("Home")
-    for chart in ("throughput", "chart-requests", "chart-connections"):
+    for chart in ("throughput", "chart-throttled", "chart-idle"):
         expect(opened.locator(f"#{chart} g[visibility=visible] line.cursor")).to_have_count(1)
     expect(opened.locator("#throughput .reading")).to_be_visible()
-    expect(opened.locator("#chart-requests .reading")).to_be_hidden()
+    expect(opened.locator("#chart-throttled .reading")).to_be_hidden()
 
     def share(chart: str) -> float:
         """How far along the time axis the cursor is, between the margins of 62 and 10 pixels."""
@@ -171,11 +200,11 @@ def test_the_cursor_of_one_chart_is_shown_in_the_others(page: Watched, expect: A
         line = float(drawing.locator("line.cursor").get_attribute("x1") or "nan")
         return (line - 62) / (float(drawing.get_attribute("width") or "nan") - 72)
 
-    assert share("throughput") == pytest.approx(share("chart-requests"), abs=0.01)
-    assert share("chart-requests") < 0.5
+    assert share("throughput") == pytest.approx(share("chart-idle"), abs=0.01)
+    assert share("chart-idle") < 0.5
     opened.keyboard.press("End")
-    assert share("throughput") == pytest.approx(share("chart-requests"), abs=0.01)
-    assert share("chart-requests") > 0.5
+    assert share("throughput") == pytest.approx(share("chart-idle"), abs=0.01)
+    assert share("chart-idle") > 0.5
     opened.keyboard.press("Escape")
     expect(opened.locator("g[visibility=visible] line.cursor")).to_have_count(0)
 

@@ -181,6 +181,12 @@ def test_a_client_opens_to_its_figures_drawn(telemetry: Any, expect: Any, broker
     expect(telemetry.locator(".figure")).to_have_count(0)
 
 
+def test_a_metric_without_labels_shows_no_mark(telemetry: Any, expect: Any) -> None:
+    telemetry.get_by_role("button", name="orders-1").click()
+    expect(telemetry.locator(".figure", has_text="org.queue")).to_be_visible()
+    expect(telemetry.locator(".figure .unseen")).to_have_count(0)
+
+
 def test_a_metric_is_drawn_large_over_the_other_instances(
     telemetry: Any, expect: Any, broker: FakeBroker
 ) -> None:

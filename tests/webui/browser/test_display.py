@@ -56,18 +56,18 @@ def test_the_login_page_has_the_theme_too(browser: Any, served: ServedConsole) -
         assert page.evaluate(BACKGROUND) == DARK
 
 
-def test_rows_are_closer_together_if_they_are_to_be(page: Watched, expect: Any) -> None:
+def test_rows_are_further_apart_if_they_are_to_be(page: Watched, expect: Any) -> None:
     page.sign_in()
     opened = page.go("/access")
     row = opened.locator("#table tbody tr").first
     row.wait_for()
     usual = row.bounding_box()["height"]
-    account_menu(opened).get_by_label("Density").select_option("compact")
-    assert row.bounding_box()["height"] < usual
+    account_menu(opened).get_by_label("Density").select_option("comfortable")
+    assert row.bounding_box()["height"] > usual
     opened.reload()
     row.wait_for()
-    expect(opened.get_by_label("Density")).to_have_value("compact")
-    assert row.bounding_box()["height"] < usual
+    expect(opened.get_by_label("Density")).to_have_value("comfortable")
+    assert row.bounding_box()["height"] > usual
 
 
 def test_other_pages_of_the_browser_follow(page: Watched, expect: Any) -> None:

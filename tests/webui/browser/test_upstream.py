@@ -238,18 +238,15 @@ def test_numbers_of_all_gateways_say_that_they_are_sums(
     gateway: Watched, expect: Any, broker: FakeBroker
 ) -> None:
     opened = gateway.go("/")
-    tiles = opened.locator("#tiles .tile")
-    expect(tiles.filter(has_text="Connections, 3 gateways")).to_contain_text("312")
-    expect(tiles.filter(has_text="Throttled, 3 gateways")).to_contain_text("9")
+    expect(opened.locator("#now div", has_text="Connections")).to_contain_text("312")
+    expect(opened.locator("#status")).to_contain_text("9 connections throttled")
     expect(opened.locator("[data-sums]").first).to_have_text("sum of 3 gateways")
-    expect(opened.locator("[data-own]").first).to_have_text("this gateway")
-    expect(opened.locator("#throttled-now")).to_contain_text("gateway g2-77aa")
-    expect(opened.locator("#throttled-now")).to_contain_text("and 5 more")
+    expect(opened.locator("#attention")).to_contain_text("gateway g2-77aa")
     broker.other_gateways = GatewaySums()
-    expect(tiles.filter(has_text="Connections")).not_to_contain_text("gateways")
-    expect(tiles.filter(has_text="Throttled now")).to_have_count(1)
     expect(opened.locator("[data-sums]").first).to_have_text("")
-    expect(opened.locator("[data-own]").first).to_have_text("")
+    broker.other_gateways = GatewaySums(3)
+    opened = gateway.go("/requests")
+    expect(opened.locator("[data-own]").first).to_have_text("this gateway")
 
 
 def test_connections_of_all_gateways_are_listed(gateway: Watched, expect: Any, broker: FakeBroker) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.common.slices import run_through
 from broker.controller.rows.topics import GroupRow
 from webui.live.lag_history import LEAST_SAMPLES, MAX_GROUPS, TREND_SAMPLES, LagHistory
 
@@ -123,3 +124,44 @@ def test_lost_records_have_a_history_of_their_own() -> None:
     assert history.columns("a", 60)["lost"] == [4, 6]
     assert history.columns("c", 60)["lost"] == [None, 1]
     assert history.columns("", 60)["lost"] == [4, 7]
+
+
+def of_lags(*lags: int | None, group: str = "a") -> LagHistory:
+    history = LagHistory()
+    for step, lag in enumerate(lags):
+        history.add([row(group, lag)], step * STEP)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("lags", "behind"),
+    [
+        # Two minutes are known: a minute before, and the last one.
+        ((*range(11),), []),
+        ((*range(12),), [("a", 11, 0.1)]),
+        # The highest of before is not exceeded by all of now.
+        ((0, 0, 0, 0, 0, 7, 7, 8, 8, 8, 8, 8), []),
+        ((0, 0, 0, 0, 0, 6, 7, 8, 8, 8, 8, 8), [("a", 8, pytest.approx(41 / 6 / 60))]),
+        # One that comes and goes does not grow.
+        ((0, 50, 0, 50, 0, 50, 0, 50, 0, 50, 0, 50), []),
+        ((*range(100, 88, -1),), []),
+        ((5,) * 12, []),
+        # Only the last six minutes count.
+        ((0,) * 30 + (100,) * 30, [("a", 100, pytest.approx(100 / 300))]),
+        ((0,) * 30 + (100,) * 31, []),
+        # What is not known does not count.
+        ((None,) * 6 + (*range(11),), []),
+        ((None,) * 6 + (*range(12),), [("a", 11, 0.1)]),
+    ],
+)
+def test_a_group_falls_behind_whose_lag_grows(
+    lags: tuple[int | None, ...], behind: list[tuple[str, int, float]]
+) -> None:
+    assert run_through(of_lags(*lags).falling_behind()) == behind
+
+
+def test_the_fastest_is_the_first() -> None:
+    history = LagHistory()
+    for step in range(12):
+        history.add([row("slow", step), row("fast", 10 * step), row("calm", 5)], step * STEP)
+    assert [group for group, *_ in run_through(history.falling_behind())] == ["fast", "slow"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.controller.alerts import AlertCondition, AlertRule
+from broker.controller.alerts import LONGEST_SILENCE_MS, SHORTEST_SILENCE_MS, AlertCondition, AlertRule
 from broker.controller.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
@@ -18,6 +18,8 @@ from webui.rest.alerts import (
     REFUSED_RULE,
     RULE,
     RULES,
+    SILENCE,
+    SILENCES,
     TESTED,
 )
 
@@ -215,3 +217,117 @@ async def test_what_fires_and_what_happened_is_listed(http: Browserless, broker:
     listed = DESTINATIONS.check(await (await http.get("/api/v1/alert-destinations")).get_json())["items"]
     figures = [listed[0][each] for each in ("waiting", "sent", "undelivered", "dropped", "problem")]
     assert figures == [1, 2, 3, 4, "404"]
+
+
+SILENCE_PATH = "/api/v1/alert-silences/works"
+
+
+async def test_a_silence_has_an_end(http: Browserless, broker: FakeBroker) -> None:
+    body = {"lasts_ms": 3_600_000, "rule": "reports", "match": "ord*"}
+    made = await http.ask("PUT", SILENCE_PATH, body=body, token="editor-token")
+    row = SILENCE.check(await made.get_json())
+    assert (made.status_code, made.headers["Location"]) == (201, SILENCE_PATH)
+    assert (row["rule"], row["match"], row["ends_in_ms"], row["alerts"]) == ("reports", "ord*", 3_600_000, 0)
+    broker.alerts.silences["works"] = 3
+    broker.now_ms += 3_599_999
+    (listed,) = SILENCES.check(await (await http.get("/api/v1/alert-silences")).get_json())["items"]
+    assert (listed["ends_in_ms"], listed["alerts"]) == (1, 3)
+    assert (await http.get(SILENCE_PATH)).headers["ETag"] == made.headers["ETag"]
+    broker.now_ms += 1
+    assert (await (await http.get("/api/v1/alert-silences")).get_json())["items"] == []
+    assert (await http.get(SILENCE_PATH)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "lasts_ms"),
+        ({"lasts_ms": SHORTEST_SILENCE_MS - 1}, "at least 1000"),
+        ({"lasts_ms": SHORTEST_SILENCE_MS}, ""),
+        ({"lasts_ms": LONGEST_SILENCE_MS}, ""),
+        ({"lasts_ms": LONGEST_SILENCE_MS + 1}, "at most 2592000000"),
+        ({"lasts_ms": 60_000, "match": "?" * 256}, "too many wildcards"),
+        ({"lasts_ms": 60_000, "until": 5}, "until"),
+    ],
+)
+async def test_a_silence_is_checked(http: Browserless, broker: FakeBroker, body: Any, words: str) -> None:
+    answer = await http.ask("PUT", SILENCE_PATH, body=body)
+    text = (await answer.get_data()).decode()
+    assert answer.status_code == (400 if words else 201) and words in text
+    assert len(broker.metadata.image.alert_silences) == (0 if words else 1)
+
+
+async def test_a_silence_ends_earlier(http: Browserless, broker: FakeBroker) -> None:
+    made = await http.ask("PUT", SILENCE_PATH, body={"lasts_ms": 60_000})
+    assert (await http.ask("DELETE", SILENCE_PATH, token="viewer-token")).status_code == 403
+    assert (await http.ask("DELETE", SILENCE_PATH, If_Match='"99"')).status_code == 412
+    gone = await http.ask("DELETE", SILENCE_PATH, If_Match=made.headers["ETag"], token="editor-token")
+    assert gone.status_code == 204 and broker.metadata.image.alert_silences == {}
+
+
+KEY = "R0123456789abcdefghijklmnopqrstu"
+MAIL = {
+    "kind": "email",
+    "url": "smtp://mail.example.com",
+    "username": "weir",
+    "secret": "mailsecret",
+    "sender": "weir@example.com",
+    "recipients": ["ops@example.com", "b@example.com"],
+}
+
+
+async def test_a_mail_destination_shows_all_but_its_password(http: Browserless, broker: FakeBroker) -> None:
+    made = await put(http, HOOK, MAIL)
+    row = DESTINATION.check(await made.get_json())
+    assert (made.status_code, row["kind"], row["url"]) == (201, "email", "smtp://mail.example.com:587")
+    assert (row["username"], row["sender"], row["recipients"]) == (
+        "weir",
+        "weir@example.com",
+        ["ops@example.com", "b@example.com"],
+    )
+    assert row["has_secret"] is True
+    assert (await put(http, HOOK, {"kind": "email", "recipients": ["c@example.com"]})).status_code == 200
+    known = broker.metadata.image.alert_destinations["hook"].destination
+    assert known is not None
+    assert (known.secret, known.recipients) == ("mailsecret", ("c@example.com",))
+
+
+async def test_secrets_of_new_kinds_are_in_no_response_and_in_no_log(
+    http: Browserless, broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    slack = {"kind": "slack", "url": "https://hooks.slack.com/services/T/B/slacksecret"}
+    answers = []
+    for body in (MAIL, {"kind": "pagerduty", "secret": KEY}, slack):
+        name = f"/api/v1/alert-destinations/{body['kind']}"
+        answers += [
+            await put(http, name, body),
+            await http.get(name),
+            await http.get("/api/v1/alert-destinations"),
+            await put(http, name, {**body, "secret": f"{KEY}mailsecret\n"}),
+            await put(http, name, {**body, "headers": {"A": "slacksecret\n"}}),
+            await http.ask("POST", f"{name}:test"),
+        ]
+    assert [answer.status_code for answer in answers] == [201, 200, 200, 400, 400, 200] * 3
+    texts = [caplog.text, *[(await answer.get_data()).decode() for answer in answers]]
+    for secret in (KEY, "mailsecret", "slacksecret"):
+        assert not [text for text in texts if secret in text]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"kind": "pagerduty"}, "Invalid integration key"),
+        ({"kind": "pagerduty", "secret": 5}, "must be a string"),
+        ({"kind": "email", "url": "smtp://mail.example.com"}, "Give 1 to 20 recipients"),
+        (MAIL | {"recipients": "ops@example.com"}, "must be an array"),
+        (MAIL | {"recipients": ["ops"]}, "Invalid address of the recipient"),
+        (MAIL | {"url": "http://mail.example.com"}, "must begin with smtp://"),
+    ],
+)
+async def test_an_invalid_destination_of_a_new_kind_is_refused(
+    http: Browserless, broker: FakeBroker, body: Any, words: str
+) -> None:
+    answer = await put(http, HOOK, body)
+    assert answer.status_code == 400 and words in (await answer.get_json())["detail"]
+    assert broker.metadata.image.alert_destinations == {}

@@ -194,3 +194,27 @@ async def test_one_change_is_read_by_its_id(http: Browserless, change_id: str, s
 async def test_a_file_goes_on_after_its_last_line(http: Browserless) -> None:
     answer = await http.get("/api/v1/audit:export?before_id=3")
     assert [json.loads(line)["id"] for line in (await answer.get_data()).splitlines()] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("", ["produced"]),
+        ("?log=changes", ["produced"]),
+        ("?log=reads", ["read"]),
+        ("?log=all", ["read", "produced"]),
+        ("?log=reads&kind=topic", []),
+    ],
+)
+async def test_what_was_read_is_a_log_of_its_own(
+    http: Browserless, broker: FakeBroker, query: str, keys: list[str]
+) -> None:
+    ann = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
+    broker.trail = [
+        change(at, ann, kind="records", entity="orders", key=key, new="partition 0")
+        for at, key in enumerate(("produced", "read"), 1)
+    ]
+    answer = await (await http.get(f"/api/v1/audit{query}")).get_json()
+    assert [row["key"] for row in answer["items"]] == keys
+    exported = await (await http.get(f"/api/v1/audit:export{query}")).get_data()
+    assert exported.count(b"\n") == len(keys)

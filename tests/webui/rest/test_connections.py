@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from broker.views.connection_search import ConnectionQuery, RemoteConnections
+from broker.views.connection_search import ConnectionQuery, RemoteConnections, version_order
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection
-from webui.rest.connections import CONNECTION, CONNECTION_PAGE
+from webui.rest.connections import CONNECTION, CONNECTION_PAGE, MAX_SOFTWARE, SOFTWARE
 from webui.schema import Schema
 
 
@@ -114,3 +114,48 @@ async def test_five_thousand_connections_are_a_page(http: Browserless, broker: F
     broker.connection_rows = [connection(f"c{index}", "p", index) for index in range(5_000)]
     answer = await fetched(http, "connections?limit=50&sort=client", CONNECTION_PAGE)
     assert len(answer["items"]) == 50 and answer["total"] == 5_000
+
+
+def of_versions(*versions: str) -> list[Any]:
+    return [
+        connection(f"c{at}", index=at, software_name="lib", software_version=each)
+        for at, each in enumerate(versions)
+    ]
+
+
+def test_versions_are_ordered_by_their_numbers() -> None:
+    versions = ["", "unknown", "v2", "2.9", "2.9.0", "2.9.0-rc1", "2.10.0", "10"]
+    mixed = versions[4:] + versions[:4]
+    assert sorted(mixed, key=version_order) == versions
+
+
+async def test_connections_are_sorted_and_searched_by_version(http: Browserless, broker: FakeBroker) -> None:
+    broker.connection_rows = of_versions("2.10.0", "2.9.0", "2.10.0")
+    for sort in ("software", "version"):
+        answer = await fetched(http, f"connections?sort={sort}", CONNECTION_PAGE)
+        versions = [row["software_version"] for row in answer["items"]]
+        assert versions == ["2.9.0", "2.10.0", "2.10.0"]
+    answer = await fetched(http, "connections?search=LIB%202.10", CONNECTION_PAGE)
+    assert [row["client_id"] for row in answer["items"]] == ["c0", "c2"]
+
+
+async def test_versions_of_software_are_counted(http: Browserless, broker: FakeBroker) -> None:
+    broker.connection_rows = of_versions("2.10.0", "2.9.0", "2.10.0")
+    assert await fetched(http, "connections:software", SOFTWARE) == {
+        "items": [
+            {"software_name": "lib", "software_version": "2.9.0", "connections": 1},
+            {"software_name": "lib", "software_version": "2.10.0", "connections": 2},
+        ],
+        "of": 2,
+        "connections": 3,
+    }
+
+
+@pytest.mark.parametrize("count", [MAX_SOFTWARE - 1, MAX_SOFTWARE, MAX_SOFTWARE + 1])
+async def test_the_most_frequent_versions_are_listed(
+    http: Browserless, broker: FakeBroker, count: int
+) -> None:
+    broker.connection_rows = of_versions(*(str(at) for at in range(count)), "0", "0")
+    answer = await fetched(http, "connections:software", SOFTWARE)
+    assert (len(answer["items"]), answer["of"]) == (min(count, MAX_SOFTWARE), count)
+    assert answer["items"][0] == {"software_name": "lib", "software_version": "0", "connections": 3}

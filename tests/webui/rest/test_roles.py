@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from broker.controller.alerts import (
     AlertCondition,
     AlertRule,
+    AlertSilence,
     DestinationKind,
     SetAlertDestination,
     SetAlertRule,
+    SetAlertSilence,
 )
 from broker.controller.commands import (
     AlterClientQuotas,
@@ -109,6 +111,8 @@ CHANGES = {
         Role.EDITOR, "/api/v1/client-metrics:import", {"subscriptions": [{"name": "new", "metrics": ["*"]}]}
     ),
     "setAlertRule": Asked(Role.EDITOR, "/api/v1/alert-rules/new", {"condition": "lag", "threshold": 1}),
+    "setAlertSilence": Asked(Role.EDITOR, "/api/v1/alert-silences/new", {"lasts_ms": 60_000}),
+    "removeAlertSilence": Asked(Role.EDITOR, "/api/v1/alert-silences/works"),
     "removeAlertRule": Asked(Role.EDITOR, "/api/v1/alert-rules/lag"),
     "setAlertDestination": Asked(
         Role.ADMIN, "/api/v1/alert-destinations/new", {"kind": "webhook", "url": "https://a.example/"}
@@ -217,6 +221,7 @@ class Real:
         await self.control.apply(hook, actor())
         lag = AlertRule(AlertCondition.LAG, 1.0)
         await self.control.apply(SetAlertRule("lag", lag), actor())
+        await self.control.apply(SetAlertSilence("works", AlertSilence(2**52)), actor())
         interval = ConfigOp("interval.ms", OpType.SET, "60000")
         subscription = ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, "all"), (interval,))
         await self.control.apply(IncrementalAlterConfigs((subscription,)), actor())

@@ -1,34 +1,15 @@
-// The editors of alert rules and of destinations of notifications, and a rule as a sentence.
+// The editor of alert rules, and the question before something of alerts is removed.
 
+import { CONDITIONS, firesBelow, ruleSentence, UNITS } from "./alert_conditions.js";
 import { put, remove } from "./api.js";
-import { h, iconButton, setText } from "./dom.js";
+import { h, setText } from "./dom.js";
 import { field, Form, undoable } from "./editor.js";
 import { inPath } from "./names.js";
 import { readQuantity } from "./quantities.js";
-import { digits, everyText, group, readDuration, sentence } from "./units.js";
+import { everyText, readDuration, sentence } from "./units.js";
 
-const CONDITIONS = {
-  throttled: { label: "Throttle time of a client", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
-  "ignores-throttling": { label: "Connections of a client that ignore throttling", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` ignores throttling on more than ${group(row.threshold)} connections`] },
-  lag: { label: "Lag of a group", unit: "records", hint: "100000", named: "group", parts: (row) => ["the lag of a group", matched(row), ` exceeds ${group(row.threshold)} records`] },
-  disk: { label: "Used space of a disk", unit: "%", hint: "85", named: "directory", parts: (row) => ["the used space on the disk of a log directory", matched(row), ` exceeds ${digits(row.threshold)} %`] },
-  "refused-records": { label: "Rejected records that no gateway wrote, per minute", unit: "records", hint: "0", named: "topic or reason", parts: (row) => ["more than ", `${group(row.threshold)} records a minute that no gateway wrote are rejected from a topic of the gateways`, matched(row)] },
-};
 const SEVERITIES = ["info", "warning", "critical"];
 let serial = 0;
-
-const matched = ({ match }) => (match ? [" that matches ", h("span.name", match)] : "");
-
-/** The rule as a sentence. */
-export function ruleSentence(row) {
-  return h("span", CONDITIONS[row.condition].parts(row), row.for_ms ? ` for ${everyText(row.for_ms)}` : "");
-}
-
-export function valueText(condition, value) {
-  if (condition === "throttled") return everyText(Math.round(value));
-  if (condition === "disk") return `${digits(value)} %`;
-  return group(Math.round(value));
-}
 
 const rulePath = (name) => `/api/v1/alert-rules/${inPath(name)}`;
 
@@ -47,10 +28,12 @@ export class RuleEditor extends Form {
     };
     this.name = input("name", row?.name ?? "", { maxlength: "64", placeholder: "reports fall behind" });
     this.condition = select("condition", Object.entries(CONDITIONS).map(([key, { label }]) => [key, label]), row?.condition ?? "lag");
+    this.side = select("side", [["above", "above"], ["below", "below"]], row && firesBelow(row) ? "below" : "above");
     this.threshold = input("threshold", row ? this.write(row.condition, row.threshold) : "", { "aria-describedby": `${this.id}-threshold-note` });
-    this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "same as Fires above", "aria-describedby": `${this.id}-clear-note` });
+    this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "the threshold", "aria-describedby": `${this.id}-clear-note` });
     this.held = input("for", row?.for_ms ? everyText(row.for_ms) : "", { placeholder: "immediately" });
     this.calm = input("resolve", row?.resolve_after_ms ? everyText(row.resolve_after_ms) : "", { placeholder: "immediately" });
+    this.repeat = input("repeat", row?.repeat_ms ? everyText(row.repeat_ms) : "", { placeholder: "once only" });
     this.match = input("match", row?.match ?? "", { maxlength: "256", placeholder: "all", "aria-describedby": `${this.id}-match-note` });
     this.severity = select("severity", SEVERITIES.map((each) => [each, each]), row?.severity ?? "warning");
     this.enabled = h("input", { id: `${this.id}-enabled`, type: "checkbox", checked: row ? row.enabled : true });
@@ -64,12 +47,14 @@ export class RuleEditor extends Form {
         h("div.alert-fields",
           row ? null : field("Name", this.name),
           field("Condition", this.condition),
-          field("Fires above", this.threshold, this.thresholdNote),
-          field("Applies to", this.match, this.matchNote),
+          (this.sideField = field("Fires", this.side)),
+          (this.thresholdField = field("Fires above", this.threshold, this.thresholdNote)),
+          (this.matchField = field("Applies to", this.match, this.matchNote)),
           field("Pending period", this.held),
-          field("Resolves at or below", this.clear, "A value below the threshold prevents flapping."),
+          (this.clearField = field("Resolves at or below", this.clear, "A value below the threshold prevents flapping.")),
           field("Resolves after", this.calm),
-          field("Severity", this.severity)),
+          field("Severity", this.severity),
+          field("Notify again every", this.repeat)),
         h("fieldset.choices", h("legend", "Notify"), this.targets.length ? this.targets.map(({ name, box }) => h("label.check-field", box, h("span.name", name))) : h("span.quiet", "There is no destination yet; the alert is shown on this page.")),
         h("label.check-field", { for: this.enabled.id }, this.enabled, "Enabled"),
       ],
@@ -82,34 +67,45 @@ export class RuleEditor extends Form {
   }
 
   write(condition, value) {
-    return condition === "throttled" ? everyText(value) : String(value);
+    return UNITS[CONDITIONS[condition].unit].write(value);
   }
 
   changed() {
-    const { unit, hint, named } = CONDITIONS[this.condition.value];
-    setText(this.thresholdNote, unit === "ms" ? `such as ${hint}` : `${unit}, such as ${hint}`);
+    const { hint, of, named, either } = CONDITIONS[this.condition.value];
+    this.sideField.hidden = !either;
+    this.matchField.hidden = !named;
+    setText(this.thresholdField.querySelector("label"), this.below ? "Fires below" : "Fires above");
+    setText(this.clearField.querySelector("label"), this.below ? "Resolves at or above" : "Resolves at or below");
+    setText(this.clearField.querySelector(".note"), `A value ${this.below ? "above" : "below"} the threshold prevents flapping.`);
+    setText(this.thresholdNote, of ? `${of}, such as ${hint}` : `such as ${hint}`);
     setText(this.matchNote, `A name of a ${named}; * and ? stand for any characters`);
+  }
+
+  get below() {
+    const condition = this.condition.value;
+    return firesBelow({ condition, below: CONDITIONS[condition].either ? this.side.value === "below" : null });
   }
 
   /** The number in a field, {value}, or {error}. */
   read(control) {
-    const { unit } = CONDITIONS[this.condition.value];
-    return readQuantity({ ms: "duration", "%": "percent" }[unit] ?? "rate", control.value);
+    return readQuantity(UNITS[CONDITIONS[this.condition.value].unit].quantity, control.value);
   }
 
   /** Undefined if a field is refused. */
   body() {
-    for (const control of [this.name, this.threshold, this.clear, this.held, this.calm]) control.removeAttribute("aria-invalid");
+    for (const control of [this.name, this.threshold, this.clear, this.held, this.calm, this.repeat]) control.removeAttribute("aria-invalid");
     if (!this.row && this.name.value.trim() === "") return this.refuse(this.name, "Enter a name.");
     const { value: threshold, error } = this.read(this.threshold);
     if (error) return this.refuse(this.threshold, sentence(error));
     const { value: clear, error: noClear } = this.clear.value.trim() === "" ? { value: null } : this.read(this.clear);
     if (noClear) return this.refuse(this.clear, sentence(noClear));
-    const [held, calm] = [this.held, this.calm].map((control) => readDuration(control.value));
-    if (held.error) return this.refuse(this.held, held.error);
-    if (calm.error) return this.refuse(this.calm, calm.error);
+    const waits = [this.held, this.calm, this.repeat];
+    const [held, calm, repeat] = waits.map((control) => readDuration(control.value));
+    for (const [index, wait] of [held, calm, repeat].entries()) if (wait.error) return this.refuse(waits[index], wait.error);
+    const { either, named } = CONDITIONS[this.condition.value];
     return {
-      condition: this.condition.value, threshold, clear, for_ms: held.value ?? 0, resolve_after_ms: calm.value ?? 0, match: this.match.value.trim(),
+      condition: this.condition.value, threshold, clear, for_ms: held.value ?? 0, resolve_after_ms: calm.value ?? 0, match: named ? this.match.value.trim() : "",
+      below: either ? this.below : null, repeat_ms: repeat.value ?? 0,
       severity: this.severity.value, enabled: this.enabled.checked, destinations: this.targets.filter(({ box }) => box.checked).map(({ name }) => name),
     };
   }
@@ -137,7 +133,7 @@ export class RuleEditor extends Form {
   }
 }
 
-const bodyOf = ({ condition, threshold, clear, for_ms, resolve_after_ms, match, severity, destinations, enabled }) => ({ condition, threshold, clear, for_ms, resolve_after_ms, match, severity, destinations, enabled });
+const bodyOf = ({ condition, threshold, clear, for_ms, resolve_after_ms, match, severity, destinations, enabled, below, repeat_ms }) => ({ condition, threshold, clear, for_ms, resolve_after_ms, match, severity, destinations, enabled, below, repeat_ms });
 
 /** Asks before a rule is removed. */
 export function ruleRemoval(row, onclose) {
@@ -145,7 +141,7 @@ export function ruleRemoval(row, onclose) {
 }
 
 /** `back` puts the removed thing back; without it, it cannot be. */
-class Removal extends Form {
+export class Removal extends Form {
   constructor({ text, ...given }) {
     super(given);
     this.build({ title: [`Remove ${this.noun} `, h("span.name", this.row.name), "?"], fields: h("p", text), save: `Remove ${this.noun}`, isDangerous: true });
@@ -164,94 +160,4 @@ class Removal extends Form {
   refused(problem) {
     setText(this.trouble, problem.status === 412 ? `The ${this.noun} changed in the meantime; close this and look at it again.` : problem.message);
   }
-}
-
-const KINDS = { webhook: "Webhook (JSON)", alertmanager: "Alertmanager" };
-
-const destinationPath = (name) => `/api/v1/alert-destinations/${inPath(name)}`;
-
-/** What is secret is never shown again: an empty field keeps it. */
-export class DestinationEditor extends Form {
-  constructor({ row, onclose }) {
-    super({ row, onclose, version: row?.version ?? 0 });
-    const id = `destination-${(serial += 1)}`;
-    this.name = h("input", { id: `${id}-name`, type: "text", maxlength: "64", autocomplete: "off", spellcheck: "false", placeholder: "on-call" });
-    this.kind = h("select", { id: `${id}-kind` }, Object.entries(KINDS).map(([key, label]) => h("option", { value: key }, label)));
-    this.kind.value = row?.kind || "webhook";
-    this.kind.addEventListener("change", () => this.explain());
-    this.url = h("input", { id: `${id}-url`, type: "text", inputmode: "url", autocomplete: "off", spellcheck: "false", autocapitalize: "off", maxlength: "2048", placeholder: row ? `as it is: ${row.url}` : "https://hooks.example/…", "aria-describedby": `${id}-url-note` });
-    this.note = h("span.note", { id: `${id}-url-note` });
-    this.headers = h("div.header-rows");
-    this.keeps = row?.header_names.length ? h("input", { id: `${id}-keep`, type: "checkbox", checked: true, onchange: () => this.showHeaders() }) : null;
-    this.more = h("button.small", { type: "button", onclick: () => this.addHeader() }, "Add a header");
-    this.headerBox = h("div", this.headers, this.more);
-    this.build({
-      title: row ? ["Destination ", h("span.name", row.name)] : "New destination",
-      save: "Save destination",
-      fields: [
-        h("div.alert-fields", row ? null : field("Name", this.name), field("Kind", this.kind), field("URL", this.url, this.note)),
-        this.keeps && h("label.check-field", { for: this.keeps.id }, this.keeps, h("span", "Keep the headers ", h("span.name", row.header_names.join(", ")))),
-        this.headerBox,
-        h("p.quiet.small", "The URL and the headers are encrypted in the metadata, and cannot be read back."),
-      ],
-    });
-    this.explain();
-    this.showHeaders();
-  }
-
-  focus() {
-    (this.row ? this.url : this.name).focus();
-    this.element.scrollIntoView({ block: "nearest" });
-  }
-
-  explain() {
-    setText(this.note, this.kind.value === "alertmanager" ? "The base URL; alerts are posted to /api/v2/alerts below it." : "Alerts are posted to this URL as JSON.");
-  }
-
-  showHeaders() {
-    this.headerBox.hidden = Boolean(this.keeps?.checked);
-  }
-
-  addHeader() {
-    const name = h("input", { type: "text", "aria-label": "Header name", autocomplete: "off", spellcheck: "false", placeholder: "Authorization" });
-    const value = h("input", { type: "password", "aria-label": "Header value", autocomplete: "new-password", spellcheck: "false" });
-    const line = h("div.pair", name, value, iconButton("close", "Remove this header", () => line.remove()));
-    this.headers.append(line);
-    name.focus();
-  }
-
-  body() {
-    const headers = {};
-    for (const line of this.headers.children) {
-      const [name, value] = [...line.querySelectorAll("input")].map((input) => input.value);
-      if (name.trim() || value) headers[name.trim()] = value;
-    }
-    return { kind: this.kind.value, ...(this.url.value.trim() && { url: this.url.value.trim() }), ...(!this.keeps?.checked && { headers }) };
-  }
-
-  async apply() {
-    setText(this.trouble, "");
-    this.name.removeAttribute("aria-invalid");
-    this.url.removeAttribute("aria-invalid");
-    if (!this.row && this.name.value.trim() === "") return this.refuse(this.name, "Enter a name.");
-    if (!this.row && this.url.value.trim() === "") return this.refuse(this.url, "Enter a URL.");
-    const name = this.row?.name ?? this.name.value.trim();
-    await put(destinationPath(name), this.body(), this.version);
-    return [`Saved ${name}. Send a test to see whether it arrives.`];
-  }
-
-  refused(problem) {
-    super.refused(problem);
-    if (problem.status !== 412) return void (/URL/.test(problem.message) && this.refuse(this.url, problem.message));
-    const current = problem.document.current ?? null;
-    this.conflict({
-      text: current === null ? "This destination was removed in the meantime." : this.row ? `${current.changed_by} changed this destination in the meantime.` : "A destination of this name exists already.",
-      isGone: current === null,
-      overwrite: () => (this.version = current?.version ?? 0),
-    });
-  }
-}
-
-export function destinationRemoval(row, onclose) {
-  return new Removal({ row, onclose, path: destinationPath(row.name), noun: "destination", text: "Nothing is sent there any more. This cannot be undone: its URL and headers are secret." });
 }

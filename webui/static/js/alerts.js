@@ -1,18 +1,21 @@
 // Alerts: what fires now, the rules, the destinations of notifications, and what happened.
 
 import { get, post } from "./api.js";
-import { DestinationEditor, destinationRemoval, RuleEditor, ruleRemoval, ruleSentence, valueText } from "./alert_editors.js";
+import { ruleSentence, valueText } from "./alert_conditions.js";
+import { RuleEditor, ruleRemoval } from "./alert_editors.js";
+import { DestinationEditor, destinationRemoval, kindText, placeText } from "./destination_editor.js";
 import { empty, failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { inPath } from "./names.js";
+import { endSilence, SilenceEditor } from "./silence_editor.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
-import { ago, count as counted, group } from "./units.js";
+import { about, ago, count as counted, group } from "./units.js";
 import { mayDiscard } from "./unsaved.js";
 
 const AGAIN_MS = 3000;
-const PATHS = ["/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/alert-destinations", "/api/v1/alerts:history"].map((path) => `${path}?limit=1000`);
-const boxes = Object.fromEntries(["active", "table", "destinations", "history"].map((id) => [id, document.getElementById(id)]));
-const places = { rule: document.getElementById("adding"), destination: document.getElementById("adding-destination") };
+const PATHS = ["/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/alert-destinations", "/api/v1/alerts:history", "/api/v1/alert-silences"].map((path) => `${path}?limit=1000`);
+const boxes = Object.fromEntries(["active", "table", "silences", "destinations", "history"].map((id) => [id, document.getElementById(id)]));
+const places = { rule: document.getElementById("adding"), silence: document.getElementById("adding-silence"), destination: document.getElementById("adding-destination") };
 
 let state = null;
 // The open panel: {kind, key, panel, element}; the key null is above its table.
@@ -29,10 +32,11 @@ const active = new Table({
   columns: [
     { label: "Rule", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.rule} ${row.severity}`, () => h("span.two", h("b.name", row.rule), h("span", severity(row.severity)))) },
     { label: "About", size: "about", whole: true, cell: (row, td) => once(td, JSON.stringify(row.labels), () => labelsOf(row.labels)) },
-    { label: "State", size: "state", cell: (row, td) => once(td, row.state, () => h("span.tag", { data: { event: row.state } }, row.state)) },
+    { label: "State", size: "state", cell: stateCell },
     { label: "Value", size: "number", num: true, cell: valueCell },
     { label: "Threshold", size: "number", num: true, cell: (row, td) => setText(td, valueText(row.condition, row.threshold)) },
     { label: "Since", size: "when", cell: (row, td) => once(td, `${row.since} ${ago(row.since)}`, () => time(row.since)) },
+    { label: "", size: "actions", whole: "bare", num: true, cell: silenceAction },
   ],
 });
 
@@ -42,11 +46,26 @@ const rules = new Table({
   onsort: () => {},
   columns: [
     { label: "Name", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.name} ${row.severity} ${row.enabled}`, () => h("span.two", h("b.name", row.name), h("span", severity(row.severity), !row.enabled && h("span.tag", "disabled")))) },
-    { label: "Condition", size: "about", whole: true, cell: (row, td) => once(td, JSON.stringify([row.condition, row.threshold, row.match, row.for_ms]), () => ruleSentence(row)) },
+    { label: "Condition", size: "about", whole: true, cell: (row, td) => once(td, JSON.stringify([row.condition, row.threshold, row.match, row.for_ms, row.below]), () => ruleSentence(row)) },
     { label: "Now", size: "state", cell: nowCell },
-    { label: "Highest value", size: "number", num: true, cell: (row, td) => setText(td, row.value === null ? "–" : valueText(row.condition, row.value)) },
+    { label: "Worst value", size: "number", num: true, cell: (row, td) => setText(td, row.value === null ? "–" : valueText(row.condition, row.value)) },
     { label: "Notifies", size: "targets", cell: (row, td) => once(td, row.destinations.join("\n"), () => (row.destinations.length ? h("span.name", row.destinations.join(", ")) : h("span.quiet", "no destination"))) },
     { label: "", size: "actions", whole: "bare", num: true, cell: (row, td) => actions(row, td, "rule", "editor") },
+  ],
+});
+
+const silences = new Table({
+  label: "Silences",
+  keyOf: ({ name }) => name,
+  onsort: () => {},
+  columns: [
+    { label: "Reason", size: "rule", whole: "bare", cell: (row, td) => once(td, row.name, () => h("b.name", row.name)) },
+    { label: "Rule", size: "targets", cell: (row, td) => once(td, row.rule, () => (row.rule ? h("span.name", row.rule) : h("span.quiet", "all rules"))) },
+    { label: "About", size: "targets", cell: (row, td) => once(td, row.match, () => (row.match ? h("span.mono.name", row.match) : h("span.quiet", "all"))) },
+    { label: "Ends", size: "when", cell: (row, td) => once(td, `${row.ends_at} ${about(row.ends_in_ms)}`, () => h("time", { datetime: row.ends_at, title: `${new Date(row.ends_at).toLocaleString()} (${row.ends_at})` }, `in ${about(row.ends_in_ms)}`)) },
+    { label: "Silenced now", size: "state", num: true, cell: (row, td) => setText(td, group(row.alerts)) },
+    { label: "By", size: "state", cell: (row, td) => once(td, row.changed_by, () => h("span.name", row.changed_by)) },
+    { label: "", size: "actions", whole: "bare", num: true, cell: silenceActions },
   ],
 });
 
@@ -55,8 +74,8 @@ const destinations = new Table({
   keyOf: ({ name }) => name,
   onsort: () => {},
   columns: [
-    { label: "Name", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.name} ${row.kind}`, () => h("span.two", h("b.name", row.name), h("span", row.kind || "unreadable"))) },
-    { label: "URL", size: "about", whole: true, cell: (row, td) => once(td, `${row.url} ${row.header_names}`, () => h("span.two", h("span.mono.name", row.url || "its key is not available"), row.header_names.length > 0 && h("span.name", `headers: ${row.header_names.join(", ")}`))) },
+    { label: "Name", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.name} ${row.kind}`, () => h("span.two", h("b.name", row.name), h("span", kindText(row.kind)))) },
+    { label: "To", size: "about", whole: true, cell: placeCell },
     { label: "Sent", size: "state", num: true, cell: (row, td) => setText(td, group(row.sent)) },
     { label: "Waiting", size: "state", num: true, cell: (row, td) => setText(td, group(row.waiting)) },
     { label: "Lost", size: "state", num: true, cell: (row, td) => once(td, String(row.undelivered + row.dropped), () => (row.undelivered + row.dropped ? h("b.warn", group(row.undelivered + row.dropped)) : "0")) },
@@ -82,6 +101,31 @@ function valueCell({ condition, value, unknown_since: unknown }, td) {
   once(td, `${text} ${unknown && ago(unknown)}`, () => (unknown ? h("span.two", h("span", text), h("span.quiet", "unknown since ", time(unknown))) : text));
 }
 
+function stateCell({ state: now, silenced_until: until }, td) {
+  once(td, `${now} ${until}`, () => h("span.two", h("span", h("span.tag", { data: { event: now } }, now)), until && h("span", { title: `until ${new Date(until).toLocaleString()} (${until})` }, "silenced")));
+}
+
+function silenceAction(row, td) {
+  td.row = row;
+  once(td, row.rule, () => h("span.actions", needs("editor", iconButton("silence", `Silence ${row.rule}`, () => edit("silence", null, false, { rule: td.row.rule, match: (td.row.labels.find(({ name }) => name !== "node")?.value ?? "").replace(/[[*?]/g, "[$&]") })))));
+}
+
+function silenceActions(row, td) {
+  td.row = row;
+  once(td, row.name, () => h("span.actions",
+    needs("editor", iconButton("edit", `Edit ${row.name}`, () => edit("silence", td.row))),
+    needs("editor", iconButton("close", `End ${row.name}`, () => end(td.row)))));
+}
+
+async function end(row) {
+  try {
+    toast(...(await endSilence(row)));
+  } catch (problem) {
+    toast(problem.status === 412 ? "The silence changed in the meantime; look at it again." : problem.message, { kind: "bad" });
+  }
+  load();
+}
+
 function nowCell(row, td) {
   once(td, `${row.firing} ${row.pending} ${row.unlisted} ${row.enabled}`, () => {
     if (!row.enabled) return h("span.quiet", "–");
@@ -91,9 +135,15 @@ function nowCell(row, td) {
   });
 }
 
-function attemptCell({ problem, last_sent_at: at }, td) {
-  once(td, `${problem} ${at && ago(at)}`, () => {
-    if (problem) return h("span.warn.name", problem);
+function placeCell(row, td) {
+  const [to, more] = placeText(row);
+  once(td, `${to} ${more}`, () => h("span.two", h("span.mono.name", to), more && h("span.name", more)));
+}
+
+function attemptCell({ problem, last_sent_at: at, next_attempt_at: next }, td) {
+  const wait = next && Math.max(1, Math.ceil((Date.parse(next) - Date.now()) / 1000));
+  once(td, `${problem} ${wait} ${at && ago(at)}`, () => {
+    if (problem) return h("span.two", h("span.warn.name", problem), next && h("span", { title: new Date(next).toLocaleString() }, `tries again in ${about(wait * 1000)}`));
     return at ? h("span", "accepted ", time(at)) : h("span.quiet", "none yet");
   });
 }
@@ -124,23 +174,26 @@ async function test({ name }) {
   load();
 }
 
-const TABLES = { rule: rules, destination: destinations };
+const TABLES = { rule: rules, silence: silences, destination: destinations };
 const MAKERS = {
   rule: (row, removing, onclose) => (removing ? ruleRemoval(row, onclose) : new RuleEditor({ row, destinations: state.destinations, onclose })),
+  silence: (row, removing, onclose, given) => new SilenceEditor({ row, given, rules: state.rules, onclose }),
   destination: (row, removing, onclose) => (removing ? destinationRemoval(row, onclose) : new DestinationEditor({ row, onclose })),
 };
 
-async function edit(kind, row, removing = false) {
+const ADDS = { rule: "add", silence: "add-silence", destination: "add-destination" };
+
+async function edit(kind, row, removing = false, given = {}) {
   if (!state || !(await mayDiscard(open?.panel))) return;
   close();
   const key = row?.name ?? null;
   const leave = () => {
     close();
-    const back = key === null ? document.getElementById(kind === "rule" ? "add" : "add-destination") : TABLES[kind].rows.get(key)?.querySelector(".actions button");
+    const back = key === null ? document.getElementById(ADDS[kind]) : TABLES[kind].rows.get(key)?.querySelector(".actions button");
     back?.focus();
     load();
   };
-  const panel = MAKERS[kind](row, removing, leave);
+  const panel = MAKERS[kind](row, removing, leave, given);
   if (key === null) {
     open = { kind, key, panel };
     replace(places[kind], h("div.card.panel", panel.element));
@@ -161,14 +214,15 @@ function close() {
 const below = (kind) => (key) => (open?.kind === kind && open.key === key ? open.element : null);
 const NOTHING = {
   active: empty("alerts", "Nothing fires", "Alerts that are pending or firing appear here."),
-  table: empty("alerts", "No rule yet", "A rule watches throttles, lag, clients that do not wait, or disks.", needs("editor", h("button.primary", { type: "button", onclick: () => edit("rule", null) }, "Add the first rule"))),
+  table: empty("alerts", "No rule yet", "A rule watches throttles, lag, clients that do not wait, throughput, idle shares, memory or disks.", needs("editor", h("button.primary", { type: "button", onclick: () => edit("rule", null) }, "Add the first rule"))),
+  silences: empty("silence", "No silence", "A silence holds notifications back until its end."),
   destinations: empty("connections", "No destination yet", "Without a destination alerts are only shown here."),
   history: empty("audit", "No event yet", "What fires and what is resolved appears here."),
 };
 
 function show() {
   if (!state) return;
-  const parts = [["active", active, state.alerts, () => null], ["table", rules, state.rules, below("rule")], ["destinations", destinations, state.destinations, below("destination")], ["history", events, state.events, () => null]];
+  const parts = [["active", active, state.alerts, () => null], ["table", rules, state.rules, below("rule")], ["silences", silences, state.silences, below("silence")], ["destinations", destinations, state.destinations, below("destination")], ["history", events, state.events, () => null]];
   for (const [name, table, rows, extra] of parts) {
     table.show(rows, extra);
     const shown = rows.length ? table.element : NOTHING[name];
@@ -184,8 +238,8 @@ async function load() {
   if (asking) return;
   asking = true;
   try {
-    const [alerts, listed, targets, history] = await Promise.all(PATHS.map((path) => get(path)));
-    state = { alerts: alerts.items, rules: listed.items, destinations: targets.items, events: history.items };
+    const [alerts, listed, targets, history, silenced] = await Promise.all(PATHS.map((path) => get(path)));
+    state = { alerts: alerts.items, rules: listed.items, destinations: targets.items, events: history.items, silences: silenced.items };
     show();
   } catch (problem) {
     if (!state) replace(boxes.table, failed(problem, load));
@@ -195,6 +249,7 @@ async function load() {
 }
 
 needs("editor", document.getElementById("add")).addEventListener("click", () => edit("rule", null));
+needs("editor", document.getElementById("add-silence")).addEventListener("click", () => edit("silence", null));
 needs("admin", document.getElementById("add-destination")).addEventListener("click", () => edit("destination", null));
 onKeys({ n: () => document.getElementById("add").click() });
 for (const box of Object.values(boxes)) replace(box, skeleton(2));

@@ -10,7 +10,7 @@ import { ago, clock, day } from "./units.js";
 import { OpenPanel } from "./unsaved.js";
 
 const PAGE = 50;
-const url = new UrlState({ q: "", kind: "", origin: "", order: "desc" });
+const url = new UrlState({ q: "", log: "", kind: "", origin: "", order: "desc" });
 const box = document.getElementById("table");
 const filter = document.getElementById("filter");
 const pager = document.getElementById("pager");
@@ -62,9 +62,9 @@ function undoCell(row, td) {
 }
 
 function query() {
-  const { q, kind, origin } = url.values;
+  const { q, log, kind, origin } = url.values;
   const way = origin === "" ? { without_broker: "true" } : origin === "all" ? {} : { origin };
-  return { ...(q && { search: q }), ...(kind && { kind }), ...way };
+  return { ...(q && { search: q }), ...(log && { log }), ...(kind && { kind }), ...way };
 }
 
 function ask(more) {
@@ -117,7 +117,7 @@ function show() {
   table.show(changes, opened.below);
   // The changes of one action stand together: only the first tells when and by whom.
   changes.forEach(({ id, batch }, index) => table.rows.get(String(id)).classList.toggle("joined", index > 0 && batch === changes[index - 1].batch && opened.key !== String(changes[index - 1].id)));
-  const shown = changes.length ? table.element : [filter, kind, origin].some((field) => field.value) ? NOTHING.filtered : NOTHING.empty;
+  const shown = changes.length ? table.element : [filter, kind, origin].some((field) => field.value) || url.values.log ? NOTHING.filtered : NOTHING.empty;
   if (box.firstChild !== shown) replace(box, shown);
   pager.hidden = next === null;
   for (const format of ["csv", "jsonl"]) {
@@ -131,8 +131,8 @@ const NOTHING = {
 };
 
 function clear() {
-  for (const field of [filter, kind, origin]) field.value = "";
-  choose({ q: "", kind: "", origin: "" });
+  for (const field of [filter, document.getElementById("log"), kind, origin]) field.value = "";
+  choose({ q: "", log: "", kind: "", origin: "" });
 }
 
 function choose(changed) {
@@ -149,6 +149,7 @@ function select(id, all, labels) {
   return element;
 }
 
+select("log", "Changes", { reads: "Records read" });
 const kind = select("kind", "All changes", KINDS);
 const origin = select("origin", "All except the broker’s changes", { all: "All origins", ...ORIGINS });
 filter.value = url.values.q;

@@ -19,6 +19,7 @@ export const KINDS = {
   acl: "ACLs",
   "alert-rule": "Alert rules",
   "alert-destination": "Alert destinations",
+  "alert-silence": "Alert silences",
   connection: "Closed connections",
   records: "Records",
   group: "Groups",
@@ -61,6 +62,7 @@ const NOUNS = {
   upstream: "upstream",
   "alert-rule": "alert rule",
   "alert-destination": "destination",
+  "alert-silence": "silence",
 };
 
 export function subject({ kind, entity, quota, key }) {

@@ -8,6 +8,9 @@ const PAD = { left: 62, right: 10, top: 10, bottom: 22 };
 // Samples arrive at an even step; more than this many missing samples in a row make a gap.
 const MISSING_STEPS = 2.5;
 const ROOM_FOR_TIME = 62;
+// A line shows means of a sixtieth of the chart, of five seconds at least; the reading has the values themselves.
+const SMOOTHED_PARTS = 60;
+const SMOOTHED_MS = 5000;
 // Minutes between two times below a chart, which has about six.
 const TIME_STEPS = [0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440];
 const MOST_TIMES = 6;
@@ -43,6 +46,20 @@ export function stretches(times, values, first, step) {
     else found.at(-1).push([times[index], values[index]]);
   }
   return found.filter((points) => points.length);
+}
+
+/** The means of the points within `span_ms` around each point of a stretch. */
+export function smoothed(points, span_ms) {
+  let [from, to, sum] = [0, 0, 0];
+  return points.map(([at]) => {
+    while (to < points.length && points[to][0] <= at + span_ms / 2) sum += points[to++][1];
+    while (points[from][0] < at - span_ms / 2) sum -= points[from++][1];
+    return [at, sum / (to - from)];
+  });
+}
+
+function timeOfDay(at, hasSeconds) {
+  return new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: hasSeconds ? "2-digit" : undefined });
 }
 
 export class LineChart {
@@ -105,7 +122,7 @@ export class LineChart {
     this.start = (this.until ?? times.at(-1) ?? Date.now()) - this.seconds * 1000;
     this.first = Math.max(0, times.findIndex((at) => at >= this.start) - 1);
     const highest = this.top ?? Math.max(...this.series.flatMap(({ key }) => this.data[key].slice(this.first)), 0);
-    const marks = ticks(highest || 1, this.height < 150 ? 3 : 4, this.whole ? 1 : 0);
+    const marks = ticks(highest || 1, this.height < 180 ? 3 : 4, this.whole ? 1 : 0);
     this.scale = {
       x: (at) => PAD.left + ((at - this.start) / (this.seconds * 1000)) * (width - PAD.left - PAD.right),
       y: (value) => this.height - PAD.bottom - (value / marks.at(-1)) * (this.height - PAD.top - PAD.bottom),
@@ -137,15 +154,18 @@ export class LineChart {
   times(width) {
     if (this.until !== null) return this.dates(width);
     const minutes = this.seconds / 60;
-    const step = TIME_STEPS.find((each) => each * MOST_TIMES >= minutes) ?? TIME_STEPS.at(-1);
-    const room = ((width - PAD.left - PAD.right) * step) / minutes;
-    const every = step * Math.ceil(ROOM_FOR_TIME / Math.max(room, 1));
+    const room = (width - PAD.left - PAD.right) / minutes;
+    const most = TIME_STEPS.find((each) => each * MOST_TIMES >= minutes) ?? TIME_STEPS.at(-1);
+    const step = TIME_STEPS.find((each) => each >= most && each * room >= ROOM_FOR_TIME) ?? TIME_STEPS.at(-1);
+    const every = step * 60_000;
+    // Round times of the day here, not of UTC.
+    const shift = new Date(this.start).getTimezoneOffset() * 60_000;
     const marks = [];
-    for (let back = 0; back <= minutes; back += every) {
-      const x = this.scale.x(this.start + (minutes - back) * 60_000);
-      const anchor = back === 0 ? "end" : back >= minutes ? "start" : "middle";
-      const text = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 && back % 60 === 0 ? `${back / 60} h` : `${back} min`;
-      marks.push(svg("text.axis", { x, y: this.height - 5, "text-anchor": anchor }, text));
+    for (let at = Math.ceil((this.start - shift) / every) * every + shift; at <= this.start + this.seconds * 1000; at += every) {
+      const x = this.scale.x(at);
+      if (x < PAD.left + ROOM_FOR_TIME / 3 || x > width - PAD.right - ROOM_FOR_TIME / 4) continue;
+      marks.push(svg("line.tick", { x1: x, x2: x, y1: this.height - PAD.bottom, y2: this.height - PAD.bottom + 4 }),
+        svg("text.axis", { x, y: this.height - 5, "text-anchor": "middle" }, timeOfDay(at, step < 1)));
     }
     return marks;
   }
@@ -189,13 +209,19 @@ export class LineChart {
     const clipped = svg("clipPath", { id: this.plot }, svg("rect", { x: PAD.left, y: 0, width: "100%", height: this.height }));
     const step = stepOf(this.data.at_ms.slice(this.first));
     const floor = this.scale.y(0);
+    // Levels that are whole numbers, such as a number of connections, have no means.
+    const span = this.whole || this.until !== null ? 0 : Math.max(SMOOTHED_MS, (this.seconds * 1000) / SMOOTHED_PARTS);
+    this.shown = new Map();
     const drawn = this.series.map(({ key, tone }) =>
-      stretches(this.data.at_ms, this.data[key], this.first, step).map((stretch) => {
+      stretches(this.data.at_ms, this.data[key], this.first, step).map((raw) => {
+        const stretch = span ? smoothed(raw, span) : raw;
+        for (const [at, value] of stretch) this.shown.set(`${key} ${at}`, value);
         const points = stretch.map(([at, value]) => [this.scale.x(at).toFixed(1), this.scale.y(value).toFixed(1)]);
         // A round cap on a line of length zero draws a single sample between two gaps as a dot.
         const line = `M${points.map(([x, y]) => `${x} ${y}`).join("L")}${points.length === 1 ? "h0" : ""}`;
         const area = `M${points[0][0]} ${floor}L${points.map(([x, y]) => `${x} ${y}`).join("L")}L${points.at(-1)[0]} ${floor}Z`;
-        return [svg(`path.area.${tone}`, { d: area }), svg(`path.line.${tone}`, { d: line })];
+        // The areas of several lines would cover each other.
+        return [this.series.length === 1 && svg(`path.area.${tone}`, { d: area }), svg(`path.line.${tone}`, { d: line })];
       }));
     return [svg("defs", clipped), svg("g", { "clip-path": `url(#${this.plot})` }, drawn)];
   }
@@ -273,7 +299,7 @@ export class LineChart {
     if (index > 0 && at - times[index - 1] < times[index] - at) index -= 1;
     const isNear = Math.abs(times[index] - at) <= stepOf(times.slice(this.first));
     const dots = !isNear ? [] : this.series.filter(({ key }) => this.data[key][index] !== null)
-      .map(({ key, tone }) => svg(`circle.dot.${tone}`, { cx: this.scale.x(times[index]), cy: this.scale.y(this.data[key][index]), r: 3.5 }));
+      .map(({ key, tone }) => svg(`circle.dot.${tone}`, { cx: this.scale.x(times[index]), cy: this.scale.y(this.shown.get(`${key} ${times[index]}`) ?? this.data[key][index]), r: 3.5 }));
     replace(this.cursor, svg("line.cursor", { x1: x, x2: x, y1: PAD.top, y2: this.height - PAD.bottom }), dots);
   }
 

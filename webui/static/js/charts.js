@@ -1,8 +1,8 @@
-// The overview's charts: series, range, and the source of longer ranges.
+// Charts of the load: series, range, and the source of longer ranges.
 
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
-import { h, replace } from "./dom.js";
+import { h, replace, setText } from "./dom.js";
 import { QuotaMarks } from "./quota_marks.js";
 import { bytes, bytesPerSecond, digits, percent, quantile } from "./units.js";
 
@@ -12,17 +12,19 @@ export const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, 
 const AGAIN_MS = { 3600: 30_000, 21600: 60_000, 86400: 60_000 };
 const SMALL = 130;
 
-const CHARTS = {
+/** The charts of the overview. */
+export const OVERVIEW = {
   throughput: {
     label: "Throughput",
     format: bytesPerSecond,
+    height: 256,
     series: [{ key: "bytes_in", label: "Bytes in", tone: "in" }, { key: "bytes_out", label: "Bytes out", tone: "out" }],
   },
-  "chart-requests": { label: "Requests", format: (value) => `${digits(value)}/s`, height: SMALL, series: [{ key: "requests", label: "Requests", tone: "in" }] },
+  "chart-throttled": { label: "Throttled connections", format: digits, whole: true, height: 146, series: [{ key: "throttled", label: "Throttled, maximum", tone: "throttled" }] },
   "chart-idle": {
     label: "Threads idle",
     format: percent,
-    height: SMALL,
+    height: 156,
     top: 1,
     levels: [{ value: 0.5, level: "watch" }, { value: 0.2, level: "urgent" }],
     series: [
@@ -31,6 +33,11 @@ const CHARTS = {
       { key: "handler_idle", label: "Request handlers", tone: "out" },
     ],
   },
+};
+
+/** The charts of the page Requests. */
+export const REQUESTS = {
+  "chart-requests": { label: "Requests", format: (value) => `${digits(value)}/s`, height: SMALL, series: [{ key: "requests", label: "Requests", tone: "in" }] },
   "chart-phases": {
     label: "Slowest requests",
     format: quantile,
@@ -50,27 +57,30 @@ const CHARTS = {
     series: [{ key: "acceptor_blocked", label: "Blocked", tone: "plain" }],
   },
   "chart-connections": { label: "Connections", format: digits, whole: true, height: SMALL, series: [{ key: "connections", label: "Open", tone: "plain" }] },
-  "chart-throttled": { label: "Throttled connections", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Throttled, maximum", tone: "throttled" }] },
 };
 
 // Where a change of a quota shows its effect.
 const MARKED = ["throughput", "chart-requests", "chart-throttled"];
 
 export class Charts {
-  /** `url` keeps the range. */
-  constructor(url) {
+  /** `url` keeps the range; `options`: those of each chart, by its place. */
+  constructor(url, options) {
     this.url = url;
     this.recent = null;
     this.long = null;
-    this.charts = Object.entries(CHARTS).map(([id, options]) => new LineChart(document.getElementById(id), options));
-    for (const [id, { series }] of Object.entries(CHARTS)) {
-      const legend = document.querySelector(`[data-legend="${id}"]`);
-      if (legend) replace(legend, series.map(({ label, tone }) => h("span", h(`i.${tone}`), label)));
-    }
+    this.charts = Object.entries(options).map(([id, each]) => new LineChart(document.getElementById(id), each));
+    this.now = new Map(this.charts.map((chart) => [chart, this.legend(chart)]));
     const marked = this.charts.filter(({ container }) => MARKED.includes(container.id));
     this.marks = new QuotaMarks((marks) => marked.forEach((chart) => chart.mark(marks)));
     if (!(url.values.range in RANGES)) url.set({ range: "5m" });
     this.showRanges();
+  }
+
+  /** The legend of a chart: each series with its last value. */
+  legend({ container, series }) {
+    const values = series.map(() => h("b", "–"));
+    replace(document.querySelector(`[data-legend="${container.id}"]`), series.map(({ label, tone }, index) => h("span", h(`i.${tone}`), label, values[index])));
+    return values;
   }
 
   get seconds() {
@@ -111,8 +121,9 @@ export class Charts {
     for (const chart of this.charts) {
       // What is never known here, such as the phases of requests before the first one, has no chart.
       const isKnown = chart.series.some(({ key }) => columns[key].some((value) => value !== null));
-      chart.container.closest(".card").hidden = !isKnown && chart.container.id !== "throughput";
+      chart.container.closest("[data-chart]").hidden = !isKnown && chart.container.id !== "throughput";
       chart.show(columns, this.seconds);
+      chart.series.forEach(({ key }, index) => setText(this.now.get(chart)[index], chart.formatValue(columns[key].at(-1) ?? null)));
     }
   }
 }

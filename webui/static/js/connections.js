@@ -1,7 +1,7 @@
 // Connections: client, software, traffic and mute state.
 
 import { question } from "./connection_closing.js";
-import { empty, h, iconButton, setText } from "./dom.js";
+import { empty, h, iconButton, refresh, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { once } from "./table.js";
 import { ago, bytes, count, group } from "./units.js";
@@ -31,13 +31,14 @@ const list = new Listing({
   rising: ["since", "client", "principal", "address", "software", "listener", "upstream"],
   none: () => empty("connections", "No client is connected", "Point a Kafka client at the broker to see it here."),
   arrived: showElsewhere,
+  topics: { software: showSoftware },
   below: opened.below,
   columns: [
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
     { label: "Address", sort: "address", size: "address", cell: addressCell },
     { label: "Listener", sort: "listener", size: "listener", cell: listenerCell },
     ...(isGateway ? [{ label: "Upstream", sort: "upstream", size: "upstream", cell: upstreamCell }] : []),
-    { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two.small", h("span.name", row.software_name || "unknown"), h("span.name", row.software_version))) },
+    { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two.small", ...softwareParts(row))) },
     { label: "Since", sort: "since", size: "since", cell: sinceCell },
     { label: "Requests", sort: "requests", size: "count", num: true, cell: (row, td) => setText(td, group(row.requests)) },
     { label: "In", sort: "bytes_in", size: "bytes", num: true, cell: (row, td) => bytesCell(row.bytes_in, td) },
@@ -45,6 +46,33 @@ const list = new Listing({
     { label: "State", sort: "state", size: "state", cell: stateCell },
     ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: closeCell }] : []),
   ],
+});
+
+/** Clients that do not say their software are "unknown" in name and version. */
+function softwareParts({ software_name: name, software_version: version }) {
+  return name === "unknown" && version === "unknown" ? [h("span.quiet", "unknown")] : [h("span.name", name), h("span.name", version)];
+}
+
+const software = document.getElementById("software");
+
+/** The versions of software; each chip searches for it, or ends that search. */
+function showSoftware({ items, of }) {
+  const now = document.getElementById("filter").value.trim();
+  const chips = items.map(({ software_name: name, software_version: version, connections }) => {
+    const text = name === "unknown" && version === "unknown" ? "unknown unknown" : `${name} ${version}`;
+    return h("button.chip", { type: "button", data: { search: text }, "aria-pressed": String(now === text), title: `Show the connections of ${text === "unknown unknown" ? "unknown software" : text}` },
+      ...(text === "unknown unknown" ? [h("span", "software"), h("span", "unknown")] : [h("span.name", name), h("span.name", version)]), h("b", group(connections)));
+  });
+  refresh(software, h("span.quiet", `${count(of, "version")} of software`), chips, of > items.length && h("span.quiet", `and ${group(of - items.length)} more`));
+}
+
+software.addEventListener("click", (event) => {
+  const chip = event.target.closest("[data-search]");
+  if (!chip) return;
+  const filter = document.getElementById("filter");
+  filter.value = chip.getAttribute("aria-pressed") === "true" ? "" : chip.dataset.search;
+  filter.dispatchEvent(new Event("input"));
+  for (const each of software.querySelectorAll("[data-search]")) each.setAttribute("aria-pressed", String(each.dataset.search === filter.value));
 });
 
 /** Each of the other gateways lists at most 500 connections. */

@@ -96,7 +96,7 @@ export class InstancePanel {
     const isOpen = this.large?.key === key;
     return h("button.figure", { type: "button", title: figure.name, data: { key }, "aria-pressed": String(isOpen) },
       h("span.name", figure.name.replace(COMMON, "")),
-      h("span.quiet.name", labels || "\u00a0"),
+      labels ? h("span.quiet.name", labels) : h("span.quiet", "\u00a0"),
       h("b", figure.value === null ? "not a number" : digits(figure.value)),
       line.element);
   }

@@ -1,60 +1,29 @@
-// Overview: the broker's current state, the last minutes, and remaining capacity.
+// Overview: one sentence of status, the load, and what needs attention.
 
-import { get } from "./api.js";
-import { Sparkline } from "./chart.js";
-import { Charts, KEPT } from "./charts.js";
+import { NEAR_RULES, showAttention, showDisks, showStatus } from "./attention.js";
+import { Charts, OVERVIEW } from "./charts.js";
 import { copyable, copyButton, failed, h, replace, setText } from "./dom.js";
+import { LoadFeed, showSums } from "./load_feed.js";
 import { startLive, UrlState } from "./shell.js";
-import { showThrottled, showNear } from "./shortlists.js";
-import { showHealth, showPhases, showQueues } from "./vitals.js";
-import { bytesPerSecond, count, digits, duration, group } from "./units.js";
+import { gauge } from "./vitals.js";
+import { count, digits, duration, group } from "./units.js";
 
-// A longer distance between two samples means that the stream was interrupted: reload the history.
-const MISSED_MS = 2500;
-const SHOWN_IN_TILES = 120;
+const charts = new Charts(new UrlState({ range: "5m" }), OVERVIEW);
+const feed = new LoadFeed((columns) => {
+  charts.show(columns);
+  showFigures(columns);
+});
+// The last of each topic.
+const state = { overview: null, throttled: null, quotas: null, attention: null };
+const FIGURES = [["connections", "Connections", group], ["requests", "Requests", (value) => `${digits(value)}/s`]];
+const figures = new Map(FIGURES.map(([key, label]) => {
+  const value = h("dd", "–");
+  document.getElementById("now").append(h("div", h("dt", label), value));
+  return [key, value];
+}));
 
-const TILES = [
-  { key: "bytes_in", label: "Bytes in", tone: "in", format: (value) => bytesPerSecond(value) },
-  { key: "bytes_out", label: "Bytes out", tone: "out", format: (value) => bytesPerSecond(value) },
-  { key: "requests", label: "Requests", tone: "plain", format: (value) => `${digits(value)}/s` },
-  { key: "connections", label: "Connections", tone: "plain", format: (value) => group(value) },
-  { key: "throttled", label: "Throttled now", sum: "Throttled", tone: "throttled", format: (value) => group(value), href: "/throttled" },
-];
-
-const url = new UrlState({ range: "5m" });
-const tiles = new Map(TILES.map((tile) => [tile.key, makeTile(tile)]));
-const charts = new Charts(url);
-let history = null;
-
-function makeTile({ label, tone, href }) {
-  const value = h("p.figure", "–");
-  const spark = new Sparkline(tone);
-  const head = h("p.tile-label", label);
-  const tile = href ? h("a.card.tile", { href }, head, value, spark.element) : h("div.card.tile", head, value, spark.element);
-  document.getElementById("tiles").append(tile);
-  return { tile, head, value, spark };
-}
-
-function showFigures() {
-  for (const { key, label, format } of TILES) {
-    const { tile, value, spark } = tiles.get(key);
-    const values = history[key].slice(-SHOWN_IN_TILES);
-    const now = values.at(-1) ?? 0;
-    setText(value, format(now));
-    value.title = key.startsWith("bytes") ? `${group(Math.round(now))} bytes/s` : "";
-    spark.show(values, `${label}, last ${Math.round(SHOWN_IN_TILES / 60)} minutes, at most ${format(Math.max(...values, 0))}`);
-    tile.dataset.alert = key === "throttled" && now > 0 ? "yes" : "no";
-  }
-  charts.show(history);
-}
-
-/** Where gateways share limits, says which numbers are sums of all of them. */
-function showSums({ gateways }) {
-  const number = gateways?.gateways ?? 1;
-  const several = number > 1;
-  for (const { key, label, sum = label } of TILES) setText(tiles.get(key).head, several ? `${sum}, ${number} gateways` : label);
-  for (const note of document.querySelectorAll("[data-sums]")) setText(note, several ? `sum of ${number} gateways` : "");
-  for (const note of document.querySelectorAll("[data-own]")) setText(note, several ? "this gateway" : "");
+function showFigures(columns) {
+  for (const [key, , format] of FIGURES) setText(figures.get(key), format(columns[key].at(-1) ?? 0));
 }
 
 function showFacts({ metrics, ...overview }) {
@@ -105,54 +74,40 @@ function showFirstSteps(overview) {
   );
 }
 
+function showLists() {
+  showStatus(document.getElementById("status"), state);
+  showAttention(document.getElementById("attention"), state);
+}
+
 function showAll(overview) {
+  state.overview = overview;
   showFacts(overview);
   showSums(overview);
   showFirstSteps(overview);
-  showHealth(document.getElementById("health"), overview.metrics);
-  showQueues(document.getElementById("queues"), overview.metrics.queues);
-  showPhases(document.getElementById("phases"), overview.metrics.phases);
+  showLists();
 }
 
-function arrived(overview) {
-  charts.marks.update(overview.version);
-  const { sample } = overview;
-  const last = history?.at_ms.at(-1) ?? 0;
-  if (history && sample && sample.at_ms > last) {
-    append(sample);
-    if (last && sample.at_ms - last > MISSED_MS) refill();
-  }
-  showAll(overview);
+/** Keeps what a topic says, and shows it. */
+function kept(topic) {
+  return (answer) => {
+    state[topic] = answer;
+    if (topic === "attention") showDisks(document.getElementById("disks"), answer.disks, gauge);
+    showLists();
+  };
 }
 
-// A failed request leaves a gap in the charts.
-async function refill() {
-  const answer = await get(`/api/v1/overview?history_s=${KEPT}`).catch(() => null);
-  if (answer) history = answer.history;
+try {
+  showAll(await feed.start());
+} catch (problem) {
+  replace(document.getElementById("charts"), failed(problem, () => location.reload()));
 }
-
-function append(sample) {
-  for (const [key, column] of Object.entries(history)) {
-    column.push(sample[key]);
-    if (column.length > KEPT) column.shift();
-  }
-  showFigures();
-}
-
-async function start() {
-  try {
-    const overview = await get(`/api/v1/overview?history_s=${KEPT}`);
-    history = overview.history;
-    showFigures();
+startLive(["throttled", "quotas", "attention"], {
+  overview: (overview) => {
+    charts.marks.update(overview.version);
+    feed.arrived(overview);
     showAll(overview);
-  } catch (problem) {
-    replace(document.getElementById("charts"), h("div.card", failed(problem, () => location.reload())));
-  }
-}
-
-await start();
-startLive(["throttled", "quotas"], {
-  overview: arrived,
-  throttled: (answer) => showThrottled(document.getElementById("throttled-now"), answer),
-  quotas: (answer) => showNear(document.getElementById("near"), answer),
-}).open({ sort: "used", order: "desc", limit: "5" });
+  },
+  throttled: kept("throttled"),
+  quotas: kept("quotas"),
+  attention: kept("attention"),
+}).open({ sort: "used", order: "desc", limit: String(NEAR_RULES) });

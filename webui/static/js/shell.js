@@ -1,6 +1,7 @@
 // The frame around every page: live indicator, throttled badge, toasts, logout, keyboard shortcuts.
 
 import { post } from "./api.js";
+import { startCutNames } from "./cut_names.js";
 import { startDisplay } from "./display.js";
 import { h, icon, setText } from "./dom.js";
 import { Live } from "./live.js";
@@ -158,6 +159,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 startDisplay();
+startCutNames();
 
 // A link that ends in #new, #import or #produce begins that action of its page.
 const BEGINNINGS = { "#new": "add", "#import": "import", "#produce": "produce" };

@@ -17,6 +17,7 @@ export class Table {
     this.keyOf = keyOf;
     this.rows = new Map();
     this.heads = new Map();
+    this.blanks = [];
     const cells = columns.map((column) => {
       const content = column.sort
         ? h("button.sort", { type: "button", onclick: () => onsort(column.sort) }, column.label)
@@ -37,11 +38,20 @@ export class Table {
     }
   }
 
-  /** Shows `rows` in their order and removes all others. `extra(key)` may return an element to show below a row. */
+  /**
+   * Shows `rows` in their order and removes all others; null among them is an empty row. `extra(key)` may return an
+   * element to show below a row.
+   */
   show(rows, extra = () => null) {
     const wanted = [];
     const kept = new Map();
+    let blanks = 0;
     for (const row of rows) {
+      if (row === null) {
+        wanted.push((this.blanks[blanks] ??= h("tr.blank", { "aria-hidden": "true" }, h("td", { colspan: this.columns.length }))));
+        blanks += 1;
+        continue;
+      }
       const key = this.keyOf(row);
       const element = this.rows.get(key) ?? this.make();
       this.fill(element, row);

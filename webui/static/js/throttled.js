@@ -62,7 +62,6 @@ const SORTS = {
   rule: ruleText,
   over: (row) => (row.observed ?? 0) / row.bound,
   delay: (row) => row.throttle_ms,
-  left: (row) => row.endsAt,
   times: (row) => row.times,
   obeys: (row) => String(row.obeys),
 };
@@ -78,7 +77,6 @@ const table = new Table({
     { label: "Rule that matched", sort: "rule", size: "rule", whole: true, cell: ruleCell },
     { label: "Rate against limit", sort: "over", size: "rate", whole: true, cell: rateCell },
     { label: "Throttle", sort: "delay", size: "delay", num: true, cell: throttleCell },
-    { label: "Left", sort: "left", size: "left", num: true, cell: leftCell },
     { label: "Times", sort: "times", size: "times", num: true, cell: (row, td) => setText(td, group(row.times)) },
     { label: "Obeys", sort: "obeys", size: "obeys", cell: obeysCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -125,19 +123,16 @@ function rateCell(row, td) {
     const observed = row.observed === null ? "–" : rate(key, row.observed, row.bound);
     const title = row.observed === null ? "" : `${rawRate(key, row.observed)} observed, ${rawRate(key, row.bound)} allowed`;
     return h("span.against", { title },
-      h("span", h("b", observed), h("span.quiet", ` / ${rate(key, row.bound)}`), times && h("span.over", `${digits(times)}×`)),
+      h("span.pace", h("b", observed), h("span.quiet", `/ ${rate(key, row.bound)}`), times && h("span.over", `${digits(times)}×`)),
       h("span.bar.inverse", bar));
   });
 }
 
-function throttleCell(row, td) {
-  setText(td, about(row.throttle_ms));
-  td.title = milliseconds(row.throttle_ms);
-}
-
-function leftCell(row, td, tr) {
+/** The throttle time, above a bar of the part that is left. */
+function throttleCell(row, td, tr) {
   if (!td.firstChild) replace(td, h("span.left", h("b"), h("span.bar", h("i"))));
   tr.row = row;
+  setText(td.firstChild.firstChild, about(row.throttle_ms));
 }
 
 function obeysCell(row, td) {
@@ -218,6 +213,26 @@ function matches(row, needle) {
   return text.toLowerCase().includes(needle);
 }
 
+// The keys of the rows from top to bottom; null is a row that has gone.
+let slots = [];
+let chosen = null;
+
+/** The rows where they were: a row that goes leaves its place empty, for one that comes. A choice of the user, `choice`, orders them anew. */
+function inSlots(rows, choice) {
+  const byKey = new Map(rows.map((row) => [table.keyOf(row), row]));
+  slots = choice === chosen ? slots.map((key) => (byKey.has(key) ? key : null)) : [];
+  chosen = choice;
+  const placed = new Set(slots);
+  for (const key of byKey.keys()) {
+    if (placed.has(key)) continue;
+    const free = slots.indexOf(null);
+    if (free < 0) slots.push(key);
+    else slots[free] = key;
+  }
+  while (slots.length && slots.at(-1) === null) slots.pop();
+  return slots.map((key) => byKey.get(key) ?? null);
+}
+
 function show() {
   if (!arrived) return;
   const { q, sort, order } = url.values;
@@ -227,7 +242,7 @@ function show() {
   const needle = q.toLowerCase();
   const rows = [...channels.values()].filter((row) => matches(row, needle)).sort(compare);
   table.showSort(sort, order);
-  table.show(rows);
+  table.show(inSlots(rows, `${q} ${sort} ${order}`));
   const shown = rows.length ? table.element : nothing(needle);
   if (box.firstChild !== shown) replace(box, shown);
   const now = [...channels.values()].filter((row) => row.goneAt === null).length;
@@ -257,9 +272,10 @@ function tick() {
   for (const tr of table.rows.values()) {
     const { row } = tr;
     const left = Math.max(0, row.endsAt - now);
-    const [figure, bar] = tr.children[6].firstChild.children;
+    const cell = tr.children[5];
+    const bar = cell.firstChild.lastChild;
     const free = isFree(row, now);
-    setText(figure, free ? "released" : about(left));
+    cell.title = free ? `${milliseconds(row.throttle_ms)}; released` : `${milliseconds(row.throttle_ms)}, of which ${milliseconds(left)} are left`;
     bar.firstChild.style.transform = `scaleX(${free ? 0 : left / Math.max(row.throttle_ms, 1)})`;
     tr.dataset.free = free ? "yes" : "no";
     tr.title = `Throttled since ${clock(Date.parse(row.since))}`;

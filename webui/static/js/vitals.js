@@ -1,4 +1,4 @@
-// The overview's lower half: capacity, queues and request phases.
+// Gauges, queues and request phases.
 
 import { h, refresh, replace, setText } from "./dom.js";
 import { bytes, digits, group, percent, quantile } from "./units.js";
@@ -35,7 +35,8 @@ class Gauge {
 
 const gauges = new Map();
 
-function gauge(box, name, label, hint) {
+/** The gauge of this name in the box, made at the first use. */
+export function gauge(box, name, label, hint) {
   if (!gauges.has(name)) {
     gauges.set(name, new Gauge(label, hint));
     box.append(gauges.get(name).element);
@@ -68,7 +69,7 @@ export function showHealth(box, metrics) {
       .show(taken / controllers, `${bytes(taken, true)} of ${bytes(controllers, true)}`, useLevel(taken / controllers), "");
   }
   // Without queued.max.request.bytes nothing is measured.
-  document.getElementById("chart-memory").closest(".card").hidden = !size;
+  document.getElementById("chart-memory").closest("[data-chart]").hidden = !size;
   setText(document.querySelector("[data-note='chart-memory']"), size ? `of ${bytes(size, true)}` : "");
 }
 
