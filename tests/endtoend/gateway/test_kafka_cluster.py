@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import kafka_tools
@@ -19,7 +19,12 @@ TIMEOUT: Final = 30
 
 def create(cluster: KafkaCluster, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap()})
-    admin.create_topics([NewTopic(topic, partitions, cluster.count)])[topic].result(TIMEOUT)
+    try:
+        admin.create_topics([NewTopic(topic, partitions, cluster.count)])[topic].result(TIMEOUT)
+    except KafkaException as error:
+        # librdkafka asks again after a timeout, when the first request has made the topic.
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
     cluster.wait_in_sync(topic)
 
 
