@@ -42,7 +42,7 @@ QUOTA_CHANGES: Final = "/api/v1/audit?kind=client-quota&limit=200"
 PAGES: Final = (
     PageLoad(
         "/",
-        {"sort": "used", "order": "desc", "limit": "5", "topics": "overview,throttled,quotas"},
+        {"sort": "used", "order": "desc", "limit": "20", "topics": "overview,throttled,quotas,attention"},
         ("/api/v1/overview?history_s=900", QUOTA_CHANGES),
     ),
     PageLoad(
@@ -54,10 +54,14 @@ PAGES: Final = (
     PageLoad("/doctor", {"topics": "overview,doctor"}, ("/api/v1/doctor",)),
     _listing("/quotas", "quotas,unlimited", "entity"),
     _listing("/ip-quotas", "ip-quotas", "address"),
-    _listing("/connections", "connections", "since"),
-    _listing("/groups", "groups", "name", "/api/v1/groups:lag?seconds=3600"),
+    _listing("/connections", "connections,software", "since"),
+    PageLoad(
+        "/groups",
+        FIRST_PAGE | {"sort": "worst", "order": "desc", "topics": "overview,groups"},
+        ("/api/v1/groups:lag?seconds=3600",),
+    ),
     _listing("/client-metrics", "client-instances", "client"),
-    _listing("/topics", "topics", "name"),
+    PageLoad("/topics", FIRST_PAGE | {"sort": "name", "filter": "own", "topics": "overview,topics"}),
     PageLoad("/tasks", {"topics": "overview,tasks"}),
 )
 

@@ -589,7 +589,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
             f"{ACLS}:resolve?principal=User:{LONG}&host={LONG}&operation=READ&resource_type=TOPIC&name={LONG}",
         ),
     ),
-    "listClientSoftware": (Asked("all", "/api/v1/connections:software"),),
+    "getConnectionSoftware": (Asked("all", "/api/v1/connections:software"),),
     "getAttention": (Asked("all", "/api/v1/attention"),),
     "listAlerts": (Asked("all", "/api/v1/alerts"),),
     "listAlertEvents": (Asked("all", "/api/v1/alerts:history"),),

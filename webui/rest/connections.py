@@ -108,7 +108,7 @@ ROUTES: Final = (
     ),
     Route(
         "GET /api/v1/connections:software",
-        "listClientSoftware",
+        "getConnectionSoftware",
         "Open connections of this server by client software and version: the 100 most frequent, in the order "
         "of names and versions; `of` is the number of all, `connections` that of all connections.",
         software,

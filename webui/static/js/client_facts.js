@@ -25,9 +25,9 @@ export class ClientFacts {
   /** Shows the facts of `{user, client_id, ip}`, of which each may be "". */
   async follow(who) {
     const search = who.client_id || who.user || who.ip;
-    const asked = (path, more = "") => get(`/api/v1/${path}?${new URLSearchParams({ search, limit: ROWS })}${more}`);
+    const asked = (address, more = "") => get(`${address}?${new URLSearchParams({ search, limit: ROWS })}${more}`);
     const [use, connections, throttles, instances] = await Promise.all([
-      asked("usage"), asked("connections", "&sort=since&order=desc"), asked("throttled-channels:recent"), asked("client-instances"),
+      asked("/api/v1/usage"), asked("/api/v1/connections", "&sort=since&order=desc"), asked("/api/v1/throttled-channels:recent"), asked("/api/v1/client-instances"),
     ]);
     const mine = (row, user) => (!who.user || user === who.user) && (!who.client_id || row.client_id === who.client_id) && (!who.ip || !("address" in row) || row.address === who.ip);
     this.showTraffic(use.items.filter((row) => mine(row, row.user)));
