@@ -81,8 +81,9 @@ class Operator:
         row = self._held.get_by_role("row").filter(has_text=client_id)
         row.wait_for(timeout=SHOWN_WITHIN_MS)
         # One look at the whole row: the page goes on counting.
-        shown = dict(
-            row.evaluate("(tr) => [...tr.cells].map((cell) => [cell.dataset.label, cell.innerText])")
+        shown, rest = row.evaluate(
+            "(tr) => [Object.fromEntries([...tr.cells].map((cell) => [cell.dataset.label, cell.innerText])),"
+            " [...tr.cells].find((cell) => cell.dataset.label === 'Throttle').title]"
         )
         rates = re.findall(r"[\d.\s\u202f]+[kM]?B/s", shown["Rate against limit"])
         return SeenThrottle(
@@ -90,7 +91,7 @@ class Operator:
             observed=_rate(rates[0]),
             bound=_rate(rates[1]),
             delay_ms=_milliseconds(shown["Throttle"]),
-            left_ms=None if "released" in shown["Left"] else _milliseconds(shown["Left"]),
+            left_ms=None if "released" in rest else _left(rest),
             times=_number(shown["Times"]),
         )
 
@@ -144,6 +145,11 @@ def _rate(text: str) -> float:
 
 def _number(text: str) -> int:
     return int(re.sub(r"\D", "", text.splitlines()[0]))
+
+
+def _left(text: str) -> int:
+    """Return the rest of a throttle, which the page counts down: 8 000 ms, of which 340 ms are left."""
+    return int(re.sub(r"\D", "", re.findall(r"of which (.+) are left", text)[0]))
 
 
 def _milliseconds(text: str) -> int:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from tests.conventions.sources import ROOT
-from webui.pages import PAGES
+from webui.pages import ENTRIES
 
 TEMPLATES: Final = ROOT / "templates"
 SCRIPTS: Final = ROOT / "webui" / "static" / "js"
@@ -19,8 +19,8 @@ def test_the_icons_that_are_named_are_those_that_are_drawn() -> None:
     named = {name for text in pages.values() for name in ON_PAGES.findall(text)}
     for script in SCRIPTS.glob("*.js"):
         named |= set(IN_SCRIPTS.findall(script.read_text(encoding="utf-8")))
-    # The menu has one for each page.
-    named |= {page.key for page in PAGES}
+    # The menu has one for each entry.
+    named |= {entry.key for entry in ENTRIES}
     assert len(set(drawn)) == len(drawn)
     assert named - set(drawn) == set()
     assert set(drawn) - named == set()

@@ -411,6 +411,7 @@ ROUTES: Final = (
             412: _DESTINATION_CHANGED,
         },
         query=(_VALIDATE,),
+        has_list=True,
         body=Record(
             {
                 "kind": Text(choices=tuple(DestinationKind)),

@@ -177,6 +177,7 @@ ROUTES: Final = (
         },
         query=(_VALIDATE,),
         body=WANTED,
+        has_list=True,
         headers=HEADERS,
         path_params=_ID,
         example={"limits": {"producer_byte_rate": 1000000, "consumer_byte_rate": 2000000}},
