@@ -11,7 +11,13 @@ from webui.pages import PAGES, Page
 
 IMAGES = ROOT / "docs" / "images"
 SHOWN = [page for page in PAGES if page.key not in LEFT_OUT]
-OTHERS = {"first-run", "phone-overview", "phone-throttled", *(f"insights-{view}" for view in OF_INSIGHTS)}
+OTHERS = {
+    "first-run",
+    "records",
+    "phone-overview",
+    "phone-throttled",
+    *(f"insights-{view}" for view in OF_INSIGHTS),
+}
 
 
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.key)
