@@ -74,7 +74,9 @@ def old_libs() -> Path:
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory, old_libs: Path) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("old"), 1, libs=old_libs) as running:
+    # Records of the oldest versions have no time, which retention takes for a long time ago.
+    keep = "log.retention.ms=-1"
+    with KafkaCluster(tmp_path_factory.mktemp("old"), 1, keep, libs=old_libs) as running:
         create(running.bootstrap(), "events")
         yield running
     with warnings.catch_warnings():
