@@ -19,7 +19,13 @@ from delta.exceptions import (
     captured,  # noqa: F401 - its import lets PySpark raise these classes; otherwise py4j's only one comes
 )
 
+
+class OvertakenError(Exception):
+    """Another process has made this commit or a later one of the same writer."""
+
+
 CONFLICTS: Final = (
+    OvertakenError,
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,

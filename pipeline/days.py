@@ -1,39 +1,53 @@
-"""Recomputes the tables of whole days and the advice: a job of its own beside the stream.
+"""Makes the tables of whole days and the advice: a job of its own beside the stream.
 
-`run` notes the days that a batch has changed, after its minutes are in gold; `make` recomputes the noted days
-and removes their notes afterwards. A kill leaves notes, which the next process finds, and a day that is made
-twice is the same. A day that changes while it is made is noted again.
+`run` notes the minutes that a batch has changed, after they are in gold; `make` makes what depends on them
+and removes their notes afterwards. A kill leaves notes, which the next process finds, and what is made twice
+is the same. What changes while it is made is noted again.
+
+A day's cost does not grow with the day: sums of clients are brought forward by what is new (`forward`), the
+tables that are made of them have as many rows as there are clients, and of the use of limits the changed
+slots of `SLOT` minutes are made.
 """
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable
-from datetime import date
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, timedelta
 from functools import partial, reduce
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import silver
 from pipeline.batches import Batches
 from pipeline.conflicts import repeated
-from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, THROTTLES
-from pipeline.gold import advice, connections, limits, software, throttling, usage
+from pipeline.formats import QUOTA_CHANGES
+from pipeline.forward import bring_forward
+from pipeline.gold import advice, clients, connections, limits, software, throttling, usage
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse
+from pipeline.times import MINUTES_OF_A_DAY, Minutes, days_of
 from pipeline.together import Step, Together
 
-DUE: Final = Table("_due_days", ("day", "note"), ())
-"""Notes of days that were changed and not yet recomputed. Only the pipeline reads this table."""
+DUE: Final = Table("_due_days", ("day", "slot", "note"), ())
+"""Notes of slots that were changed and are not yet in the tables of their days. Only the pipeline reads this
+table. A note of an earlier version has no slot: all of its day is due.
+"""
+
+SLOT: Final = 10
+"""Minutes of a slot: a change of one is not noted again until it is made."""
 
 AT_ONCE: Final = 2
 """A table of a day may need much of the memory."""
 
-_DUE_SCHEMA: Final = "day string, note string"
+_SLOTS_OF_A_DAY: Final = MINUTES_OF_A_DAY // SLOT
+
+_DUE_SCHEMA: Final = "day string, slot bigint, note string"
 
 
 class Days:
-    """The days that are due; for the thread of the batches and the one that makes the days. Each table of a
+    """The slots that are due; for the thread of the batches and the one that makes the days. Each table of a
     day waits for `batches`.
     """
 
@@ -44,50 +58,97 @@ class Days:
     ) -> None:
         self._policy = policy
         self._batches = Batches() if batches is None else batches
-        self._noted: set[str] = set()
+        self._noted: set[int] = set()
         self._lock = threading.Lock()
         self._together: Together | None = None
 
-    def note(self, warehouse: Warehouse, days: Iterable[str]) -> None:
-        """Note changed days; the change must be complete."""
+    def note(self, warehouse: Warehouse, minutes: Iterable[int], *, until_midnight: bool = False) -> None:
+        """Note changed minutes, by their numbers; the change must be complete. A limit that changed holds
+        `until_midnight`, and so changes all that follows in its day.
+        """
+        slots = {minute // SLOT for minute in minutes}
+        if until_midnight:
+            slots = {
+                each
+                for slot in slots
+                for each in range(slot, (slot // _SLOTS_OF_A_DAY + 1) * _SLOTS_OF_A_DAY)
+            }
         with self._lock:
-            new = sorted(set(days) - self._noted)
+            new = sorted(slots - self._noted)
             if new:
                 note = uuid.uuid4().hex
-                rows = warehouse.spark.createDataFrame([(day, note) for day in new], _DUE_SCHEMA)
-                warehouse.append(DUE, rows.coalesce(1))
+                rows = [(_day_of(slot), slot, note) for slot in new]
+                warehouse.append(DUE, warehouse.spark.createDataFrame(rows, _DUE_SCHEMA).coalesce(1))
                 self._noted.update(new)
 
     def make(self, warehouse: Warehouse) -> None:
-        """Recompute the due days, those of other processes too."""
+        """Make what is due, the notes of other processes too."""
         with self._lock:
             # A later change must be noted again: the tables below may be read before it.
             self._noted.clear()
-            notes = warehouse.read(DUE).collect() if warehouse.exists(DUE) else []
+            notes = _notes(warehouse)
+        if not notes:
+            return
         together = self._together
         if together is None or together.warehouse is not warehouse:
             together = self._together = Together(warehouse)
-        for day in sorted({row["day"] for row in notes}):
-            _make_day(together, day, self._policy, self._batches)
+        slots = defaultdict[str, set[int | None]](set)
+        for row in notes:
+            slots[row["day"]].add(row["slot"])
+        self._bring_forward(together, slots)
+        for day, of_day in sorted(slots.items()):
+            self._run(together, f"weir-{day}", _steps_of(day, _minutes(of_day), self._policy))
             done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
 
+    def _bring_forward(self, together: Together, days: Iterable[str]) -> None:
+        """Let the sums of clients have all that silver has of these days. What names software is needed from
+        days before them too.
+        """
+        each = {date.fromisoformat(day) for day in days}
+        look_back = range(software.LOOK_BACK.days + 1)
+        before = {f"{day - timedelta(days=ago)}" for day in each for ago in look_back}
+        wanted = {forward: days if forward is clients.REQUEST_SUMS else before for forward in clients.ALL}
+        steps = {
+            forward.table.path: partial(bring_forward, forward=forward, days=of_days)
+            for forward, of_days in wanted.items()
+        }
+        self._run(together, "weir-forward", steps)
 
-def _make_day(together: Together, day: str, policy: advice.Policy, batches: Batches) -> None:
-    """Recompute the tables of a day; the longest begin first."""
+    def _run(self, together: Together, tag: str, steps: Mapping[str, Step]) -> None:
+        def after_batch(step: Step) -> Step:
+            def run(warehouse: Warehouse) -> None:
+                self._batches.wait()
+                step(warehouse)
 
-    def after_batch(step: Step) -> Step:
-        def run(warehouse: Warehouse) -> None:
-            batches.wait()
-            step(warehouse)
+            return run
 
-        return run
-
-    steps = {table: after_batch(step) for table, step in _steps_of(day, policy).items()}
-    together.run(f"weir-{day}", steps, at_once=AT_ONCE)
+        together.run(tag, {name: after_batch(step) for name, step in steps.items()}, at_once=AT_ONCE)
 
 
-def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:
+def _notes(warehouse: Warehouse) -> list[Row]:
+    if not warehouse.exists(DUE):
+        return []
+    notes = warehouse.read(DUE)
+    if "slot" not in notes.columns:
+        notes = notes.withColumn("slot", F.lit(None).cast("bigint"))
+    return list(notes.collect())
+
+
+def _day_of(slot: int) -> str:
+    (day,) = days_of([slot * SLOT])
+    return day
+
+
+def _minutes(slots: Iterable[int | None]) -> Minutes | None:
+    """Return the minutes of slots; None, for all of the day, if one is None."""
+    known = [slot for slot in slots if slot is not None]
+    if len(known) < len(list(slots)):
+        return None
+    return Minutes.of(minute for slot in known for minute in range(slot * SLOT, (slot + 1) * SLOT))
+
+
+def _steps_of(day: str, minutes: Minutes | None, policy: advice.Policy) -> dict[str, Step]:
     """Return what makes each table of a day; another process that writes it makes it repeat its own step."""
     on_the_day = f"{DATE} = DATE '{day}'"
 
@@ -103,15 +164,18 @@ def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:
 
     def utilised(warehouse: Warehouse) -> None:
         if warehouse.exists(usage.USAGE) and warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
-            used = warehouse.read(usage.USAGE).where(on_the_day)
-            warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), on_the_day)
+            of_minutes = on_the_day if minutes is None else minutes.of_rows()
+            used = warehouse.read(usage.USAGE).where(of_minutes)
+            warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), of_minutes)
 
-    closed, throttled = silver.TABLES[CONNECTIONS], silver.TABLES[THROTTLES]
+    requests, closed = clients.REQUESTS_OF_CLIENTS, clients.CONNECTIONS_OF_CLIENTS
+    throttled = clients.THROTTLED_CONNECTIONS
+    # The longest begin first.
     steps: dict[Table, Step] = {
         limits.UTILISATION: utilised,
-        software.TABLE: partial(software.make_day, day=day),
         advice.TABLE: of(usage.USAGE, advice.TABLE, advised),
-        usage.OFFENDERS: of(usage.USAGE, usage.OFFENDERS, usage.top_offenders_per_day),
+        software.TABLE: partial(software.make_day, day=day),
+        usage.OFFENDERS: of(requests, usage.OFFENDERS, usage.top_offenders_per_day),
         connections.SHARED_CLIENT_IDS: of(
             closed, connections.SHARED_CLIENT_IDS, connections.shared_client_ids_per_day
         ),

@@ -76,7 +76,15 @@ COMMON: Final[Mapping[str, _Facts]] = {
     "p95_us": ("bigint", "microseconds", "The 95th percentile, likewise"),
     "p99_us": ("bigint", "microseconds", "The 99th percentile, likewise"),
     "max_us": ("bigint", "microseconds", "The upper edge of the highest bucket"),
+    "bucket_us": (
+        "array<bigint>",
+        "microseconds",
+        "The upper edges of the buckets with requests, ascending; an edge is less than an eighth too large",
+    ),
+    "bucket_counts": ("array<bigint>", "requests", "The requests in each of these buckets"),
     "requests": ("bigint", "requests", "The number of requests"),
+    "bytes_in": ("bigint", "bytes", "Bytes of requests on the wire"),
+    "bytes_out": ("bigint", "bytes", "Bytes of responses on the wire"),
     "errors": ("bigint", "errors", "The number of error codes in responses"),
     "throttle_ms": (
         "bigint",
@@ -120,6 +128,7 @@ _RECORD: Final = f"cluster {_PLACE}"
 _EVENT: Final = "date time cluster node"
 _SOFTWARE: Final = "software_name software_version"
 _QUANTILES: Final = "timed p50_us p95_us p99_us max_us"
+_BUCKETS: Final = "bucket_us bucket_counts"
 
 _OTEL_COLUMNS: Final[Mapping[str, _Facts]] = {
     "date": ("date", "UTC day", "The day of `TimeUnix`; the table's partition"),
@@ -350,13 +359,54 @@ TABLES: Final = (
         "gold/phase_quantiles_per_minute",
         "the duration of one phase of an API's requests in a minute at one broker",
         "minute cluster node api phase",
-        f"date minute cluster node api phase {_QUANTILES}",
+        f"date minute cluster node api phase {_QUANTILES} {_BUCKETS}",
+    ),
+    _table(
+        "gold/client_requests_per_day",
+        "a client's requests of one API on a day, with the durations of whole requests",
+        "date cluster principal client_id api",
+        "date cluster principal client_id api requests bytes_in bytes_out errors throttle_ms handler_us "
+        f"timed {_BUCKETS}",
+    ),
+    _table(
+        "gold/client_connections_per_day",
+        "a client's closed connections from one address by client software and version on a day",
+        f"date cluster principal client_id address {_SOFTWARE}",
+        f"date cluster principal client_id address {_SOFTWARE} connections",
+        {
+            "software_name": ("string", "", "The client library; empty if unknown"),
+            "software_version": ("string", "", "Its version; empty if unknown"),
+            "connections": ("bigint", "connections", "The number of closed connections"),
+        },
+    ),
+    _table(
+        "gold/throttled_connections_per_day",
+        "the throttles of one connection on a day",
+        f"date cluster principal client_id {_SOFTWARE} node connection",
+        f"date cluster principal client_id {_SOFTWARE} node connection throttles throttle_ms waited "
+        "sent_early",
+        {
+            "software_name": ("string", "", "The client library; empty if unknown"),
+            "software_version": ("string", "", "Its version; empty if unknown"),
+        },
+    ),
+    _table(
+        "gold/pushing_clients_per_day",
+        "a client instance that pushed metrics on a day",
+        f"date cluster principal client_id client_instance_id {_SOFTWARE}",
+        f"date cluster principal client_id client_instance_id {_SOFTWARE} points",
+        {
+            "principal": ("string", "", "The client's user; empty if unknown"),
+            "software_name": ("string", "", "The client library; empty if unknown"),
+            "software_version": ("string", "", "Its version; empty if unknown"),
+            "points": ("bigint", "points", "The data points that it pushed"),
+        },
     ),
     _table(
         "gold/latency_by_software_per_day",
         "the duration of whole requests of one API by client software and version on a day",
         f"date cluster {_SOFTWARE} attribution api",
-        f"date cluster {_SOFTWARE} attribution api {_QUANTILES} clients",
+        f"date cluster {_SOFTWARE} attribution api {_QUANTILES} clients {_BUCKETS}",
         {
             "software_name": ("string", "", "The client library; empty if unknown or if there are several"),
             "software_version": ("string", "", "Its version; empty if unknown or if there are several"),

@@ -18,7 +18,17 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import loss, silver
 from pipeline.days import DUE
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
-from pipeline.gold import advice, client_metrics, connections, latency, limits, software, throttling, usage
+from pipeline.gold import (
+    advice,
+    client_metrics,
+    clients,
+    connections,
+    latency,
+    limits,
+    software,
+    throttling,
+    usage,
+)
 from pipeline.ledger import LEDGER
 from pipeline.otlp import tables as otlp
 from pipeline.otlp.totals import LAST_TOTALS
@@ -36,6 +46,7 @@ ALL: Final = (
     silver.QUARANTINE,
     usage.USAGE,
     latency.TABLE,
+    *(forward.table for forward in clients.ALL),
     software.TABLE,
     throttling.THROTTLING,
     client_metrics.TABLE,

@@ -32,7 +32,7 @@ from pipeline.minute_sizes import MinuteSizes
 from pipeline.otlp import tables as pushes
 from pipeline.sources import EVENTS, dated
 from pipeline.tables import NO_SETTINGS, Table, Warehouse, Write
-from pipeline.times import Minutes, changes_in, changes_of, days_of, minute_of
+from pipeline.times import Minutes, changes_in, changes_of, minute_of
 from pipeline.together import Step, Together
 
 STREAM: Final = "stream"
@@ -172,7 +172,7 @@ class Pipeline:
 
     def _take_version(self, version: int, writer: str, batch: int) -> None:
         """Process rows that were written to bronze."""
-        counts = _by_topic(self.warehouse.changes(EVENTS, version))
+        counts = _by_topic(self.warehouse.changes(EVENTS, version, version))
         self._process(counts, partial(_added_by, version=version), writer, batch)
 
     def _steps(self, counts: dict[str, int], writer: str, batch: int) -> dict[str, Callable[..., None]]:
@@ -253,7 +253,7 @@ class Pipeline:
             at_once = 1 if settings is INTERPRETED else None
             self._together.run(tag, made, dict.fromkeys(made, settings), at_once)
         # Afterwards: the days may be made at any time from now on.
-        self.days.note(warehouse, days_of(changed))
+        self.days.note(warehouse, changed, until_midnight=topic == QUOTA_CHANGES)
 
 
 def was_added_up_to(warehouse: Warehouse) -> int | None:
@@ -287,7 +287,7 @@ def _records_of(step: str, counts: dict[str, int]) -> int:
 
 
 def _added_by(warehouse: Warehouse, version: int) -> DataFrame:
-    return warehouse.changes(EVENTS, version)
+    return warehouse.changes(EVENTS, version, version)
 
 
 def _by_topic(rows: DataFrame) -> dict[str, int]:

@@ -50,9 +50,9 @@ KEYS: Final = (CLUSTER, *PLACE)
 """Clusters have topics of the same names."""
 
 TABLES: Final = {
-    REQUESTS: Table("silver/requests", KEYS, time="time"),
-    THROTTLES: Table("silver/throttles", KEYS, time="time"),
-    CONNECTIONS: Table("silver/connections", KEYS, time="time"),
+    REQUESTS: Table("silver/requests", KEYS, time="time", has_changes=True),
+    THROTTLES: Table("silver/throttles", KEYS, time="time", has_changes=True),
+    CONNECTIONS: Table("silver/connections", KEYS, time="time", has_changes=True),
     QUOTA_CHANGES: Table("silver/quota_changes", KEYS, time="time"),
     TRANSACTIONS: Table("silver/transactions", KEYS, time="time"),
 }

@@ -3,7 +3,7 @@
 A warehouse is a folder of any Hadoop file system with a Delta table in each of its folders. Five kinds of
 write are safe to repeat after a kill at any point: `append_once` marks a transaction with its batch number,
 `add` and `merge` identify rows by their keys, `replace` overwrites a range of time, and `rewrite` a whole
-table.
+table. `replace_once` says in the commit what its rows have taken in.
 
 What one write has added is read by Delta's change data feed, by the version that the write created. So a
 batch costs what is new, however many files the table has.
@@ -11,6 +11,7 @@ batch costs what is new, however many files the table has.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.conflicts import repeated
+from pipeline.conflicts import OvertakenError, repeated
 
 DATE: Final = "date"
 """The partition column of every table: the UTC day of the event."""
@@ -34,6 +35,9 @@ LAST_VERSION: Final = "spark.databricks.delta.lastCommitVersionInSession"
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 CHANGE_FEED: Final = "delta.enableChangeDataFeed"
+LAST_COMMITS: Final = 50
+"""The newest commits in which a note is looked for: maintenance commits a few times an hour."""
+
 _OF_CHANGES: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -91,11 +95,18 @@ class Warehouse:
             self._existing.add(table.path)
         return table.path in self._existing
 
-    def read(self, table: Table) -> DataFrame:
-        """Read a table, one of an earlier version with a null cluster. Raises AnalysisException if it was
-        never written.
+    def read(self, table: Table, version: int | None = None) -> DataFrame:
+        """Read the newest version of a table, or `version`; one of an earlier Weir with a null cluster.
+        Raises AnalysisException if it was never written.
         """
-        rows = self.spark.read.format("delta").load(self.path(table))
+        reader = self.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        rows = reader.load(self.path(table))
+        return self._with_cluster(table, rows)
+
+    @staticmethod
+    def _with_cluster(table: Table, rows: DataFrame) -> DataFrame:
         if CLUSTER in table.keys and CLUSTER not in rows.columns:
             return rows.withColumn(CLUSTER, F.lit(None).cast("string"))
         return rows
@@ -142,11 +153,14 @@ class Warehouse:
         versions = self._delta(table).history().where((F.col("version") > version) & is_added)
         return sorted(int(row["version"]) for row in versions.select("version").collect())
 
-    def changes(self, table: Table, version: int) -> DataFrame:
-        """Return the rows that one version has added to a table with `has_changes`."""
+    def changes(self, table: Table, first: int, last: int) -> DataFrame:
+        """Return the rows that the versions from `first` to `last` have added to a table with
+        `has_changes`.
+        """
         feed = self.spark.read.format("delta").option("readChangeFeed", "true")
-        of_version = feed.option("startingVersion", version).option("endingVersion", version)
-        return of_version.load(self.path(table)).drop(*_OF_CHANGES)
+        of_versions = feed.option("startingVersion", first).option("endingVersion", last)
+        added = of_versions.load(self.path(table)).where("_change_type = 'insert'").drop(*_OF_CHANGES)
+        return self._with_cluster(table, added)
 
     def keep_changes(self, table: Table) -> None:
         """Let Delta keep the changes of a table that an earlier version of Weir made."""
@@ -206,6 +220,42 @@ class Warehouse:
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
         else:
             writer.mode("append").save(self.path(table))
+
+    def replace_once(
+        self, table: Table, rows: DataFrame, where: str, writer: str, number: int, note: str
+    ) -> None:
+        """Replace all rows that satisfy `where`, and leave a note in the commit. Raises one of `CONFLICTS` if
+        `writer` has made a commit of this number or a later one: the rows and the note are of an old state.
+        """
+        conf = rows.sparkSession.conf
+        conf.unset(LAST_VERSION)
+        marked = (
+            _writer(rows, table)
+            .option("mergeSchema", "true")
+            .option("txnAppId", f"{writer}:{table.path}")
+            .option("txnVersion", number)
+            .option("userMetadata", note)
+        )
+        if self.exists(table):
+            marked = marked.mode("overwrite").option("replaceWhere", where)
+        else:
+            marked = marked.mode("append")
+        marked.save(self.path(table))
+        if conf.get(LAST_VERSION, None) is None:
+            raise OvertakenError(f"{writer} has already written number {number} of {table.name}")
+
+    def newest_note(self, table: Table, writer: str) -> tuple[str, datetime] | None:
+        """Return the newest note of `writer`, a JSON object that begins with its name, and when it was
+        written; None if none of the newest commits has one.
+        """
+        if not self.exists(table):
+            return None
+        is_its = F.col("userMetadata").startswith(f'{{"{writer}":')
+        written = F.unix_millis("timestamp").alias("written_ms")
+        found = self._delta(table).history(LAST_COMMITS).where(is_its).select("userMetadata", written).first()
+        if found is None:
+            return None
+        return found["userMetadata"], datetime.fromtimestamp(found["written_ms"] / 1000, UTC)
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Append rows; a repetition appends them again."""

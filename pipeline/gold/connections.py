@@ -22,7 +22,7 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
     """
     coming = F.col("event").isin("opened", "refused", "throttled")
     counts = [
-        F.sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
+        F.try_sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
         for event in ("opened", "refused", "throttled")
     ]
     found = (
@@ -36,16 +36,16 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
     return with_day(found)
 
 
-def shared_client_ids_per_day(connections: DataFrame) -> DataFrame:
-    """Return client ids used by more than one principal or address, from silver.connections.
+def shared_client_ids_per_day(of_clients: DataFrame) -> DataFrame:
+    """Return client ids used by more than one principal or address, from gold.client_connections_per_day.
 
     Clients choose their client id, so a client can evade a quota on the id alone.
     """
-    named = connections.where((F.col("event") == "closed") & (F.col("client_id") != ""))
+    named = of_clients.where(F.col("client_id") != "")
     found = named.groupBy(DATE, CLUSTER, "client_id").agg(
         F.array_sort(F.collect_set("principal")).alias("principals"),
         F.array_sort(F.collect_set("address")).alias("addresses"),
-        F.sum("count").alias("connections"),
+        F.try_sum("connections").alias("connections"),
     )
     return found.where((F.size("principals") > 1) | (F.size("addresses") > 1)).withColumn(
         "is_shared_by_principals", F.size("principals") > 1

@@ -13,13 +13,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import silver
-from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
-from pipeline.gold.latency import merged, quantiles
-from pipeline.gold.throttling import SOFTWARE
+from pipeline.gold.clients import (
+    CONNECTIONS_OF_CLIENTS,
+    PUSHING_CLIENTS,
+    REQUESTS_OF_CLIENTS,
+    SOFTWARE,
+    THROTTLED_CONNECTIONS,
+)
+from pipeline.gold.latency import COUNTS, EDGES, added_up, quantiles
 from pipeline.gold.usage import CLIENT
-from pipeline.histograms import HISTOGRAMS, with_histograms
-from pipeline.otlp import tables as otlp
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse
 
 TABLE: Final = Table("gold/latency_by_software_per_day", (DATE, CLUSTER, *SOFTWARE, "attribution", "api"))
@@ -36,34 +38,34 @@ earlier one.
 
 _WHO: Final = (CLUSTER, *CLIENT)
 
+_KEYS: Final = (DATE, CLUSTER, *SOFTWARE, "attribution", "api")
 
-def latency_by_software_per_day(requests: DataFrame, named: Iterable[DataFrame], day: date) -> DataFrame:
-    """Return quantiles of whole requests, from silver.requests of one day; `clients` had such requests.
 
-    `named` are rows of silver that name a client's software, with their dates. A quantile is the upper edge
-    of its bucket. Rows of `several` have the name if all versions share it, else "", and no version.
+def latency_by_software_per_day(of_clients: DataFrame, named: Iterable[DataFrame], day: date) -> DataFrame:
+    """Return histograms and quantiles of whole requests, from gold.client_requests_per_day of one day;
+    `clients` had such requests.
+
+    `named` are rows that name a client's software, with their dates. Rows of `several` have the name if all
+    versions share it, else "", and no version.
     """
-    timed = requests.where((F.col("source") == "client") & (F.col("timed") > 0))
-    whole = with_histograms(timed).select(*_WHO, "api", F.col(f"{HISTOGRAMS}.total").alias("histogram"))
-    by_client = merged(whole, (*_WHO, "api"))
-    known = by_client.alias("of").join(
+    timed = of_clients.where(F.size(EDGES) > 0)
+    known = timed.alias("of").join(
         client_software(named, day).alias("by"),
         [F.col(f"of.{name}").eqNullSafe(F.col(f"by.{name}")) for name in _WHO],
         "left",
     )
     attributed = known.select(
         F.lit(day).alias(DATE),
-        *(F.col(f"of.{name}") for name in (*_WHO, "api", "us", "count")),
+        *(F.col(f"of.{name}") for name in (*_WHO, "api", EDGES, COUNTS)),
         *(F.coalesce(F.col(f"by.{name}"), F.lit("")).alias(name) for name in SOFTWARE),
         F.coalesce("by.attribution", F.lit(UNKNOWN)).alias("attribution"),
     )
-    of_software = (DATE, CLUSTER, *SOFTWARE, "attribution", "api")
-    clients = attributed.groupBy(*of_software).agg(F.countDistinct(*CLIENT).alias("clients"))
-    added_up = attributed.groupBy(*of_software, "us").agg(F.try_sum("count").alias("count"))
-    found = quantiles(added_up, of_software).alias("found")
+    clients = attributed.groupBy(*_KEYS).agg(F.countDistinct(*CLIENT).alias("clients"))
+    found = added_up(attributed, _KEYS, ()).alias("found")
     # A null cluster has to match itself.
-    is_same = [F.col(f"found.{name}").eqNullSafe(F.col(f"clients.{name}")) for name in of_software]
-    return found.join(clients.alias("clients"), is_same).select("found.*", "clients.clients")
+    is_same = [F.col(f"found.{name}").eqNullSafe(F.col(f"clients.{name}")) for name in _KEYS]
+    both = found.join(clients.alias("clients"), is_same).select("found.*", "clients.clients")
+    return both.select(*_KEYS, *quantiles(), "clients", EDGES, COUNTS)
 
 
 def client_software(named: Iterable[DataFrame], day: date) -> DataFrame:
@@ -102,13 +104,11 @@ def _is_near(day: date) -> Column:
 
 def make_day(warehouse: Warehouse, day: str) -> None:
     """Recompute the table for one day, if there are requests and rows that name software."""
-    sources = (silver.TABLES[CONNECTIONS], silver.TABLES[THROTTLES], *otlp.TABLES.values())
+    sources = (CONNECTIONS_OF_CLIENTS, THROTTLED_CONNECTIONS, PUSHING_CLIENTS)
     named = [warehouse.read(table) for table in sources if warehouse.exists(table)]
-    requests = silver.TABLES[REQUESTS]
-    if not named or not warehouse.exists(requests):
+    if not named or not warehouse.exists(REQUESTS_OF_CLIENTS):
         return
     on_the_day = f"{DATE} = DATE '{day}'"
-    rows = latency_by_software_per_day(
-        warehouse.read(requests).where(on_the_day), named, date.fromisoformat(day)
-    )
+    requests = warehouse.read(REQUESTS_OF_CLIENTS).where(on_the_day)
+    rows = latency_by_software_per_day(requests, named, date.fromisoformat(day))
     warehouse.replace(TABLE, rows, on_the_day)

@@ -6,11 +6,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import ORIGIN
+from pipeline.gold.clients import SOFTWARE
 from pipeline.gold.usage import CLIENT
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of, with_day
-
-SOFTWARE: Final = ("software_name", "software_version")
 
 THROTTLING: Final = Table("gold/throttling_per_minute", (MINUTE, *ORIGIN, "kind", "rule", *CLIENT))
 COMPLIANCE: Final = Table("gold/throttle_compliance_per_day", (DATE, CLUSTER, *CLIENT, *SOFTWARE))
@@ -39,8 +38,8 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
         .withColumn("rule", rule_text(F.col("entity")))
         .groupBy(MINUTE, *ORIGIN, "kind", "rule", *CLIENT)
         .agg(
-            F.sum("count").alias("throttles"),
-            F.sum("throttle_ms").alias("throttle_ms"),
+            F.try_sum("count").alias("throttles"),
+            F.try_sum("throttle_ms").alias("throttle_ms"),
             F.max("longest_ms").alias("longest_ms"),
             F.max("observed").alias("observed"),
             F.max_by("bound", F.struct("time", "partition", "offset")).alias("bound"),
@@ -50,21 +49,14 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
     return with_day(found)
 
 
-def throttle_compliance_per_day(throttles: DataFrame) -> DataFrame:
-    """Return a row for each throttled client and its software, from silver.throttles.
+def throttle_compliance_per_day(connections: DataFrame) -> DataFrame:
+    """Return a row for each throttled client and its software, from gold.throttled_connections_per_day.
 
     `obeys` is null if too few throttles were seen, or mixed ones.
     """
-    found = (
-        throttles.withColumns({name: F.coalesce(name, F.lit("")) for name in SOFTWARE})
-        .groupBy(DATE, CLUSTER, *CLIENT, *SOFTWARE)
-        .agg(
-            F.countDistinct("node", "connection").alias("connections"),
-            F.sum("count").alias("throttles"),
-            F.sum("throttle_ms").alias("throttle_ms"),
-            F.sum(F.coalesce("waited", F.lit(0))).alias("waited"),
-            F.sum(F.coalesce("sent_early", F.lit(0))).alias("sent_early"),
-        )
+    found = connections.groupBy(DATE, CLUSTER, *CLIENT, *SOFTWARE).agg(
+        F.countDistinct("node", "connection").alias("connections"),
+        *(F.try_sum(name).alias(name) for name in ("throttles", "throttle_ms", "waited", "sent_early")),
     )
     seen = F.col("waited") + F.col("sent_early")
     share = F.when(seen > 0, F.col("sent_early") / seen)

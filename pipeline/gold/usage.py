@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import java_functions
@@ -26,36 +26,45 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     broker's rows have no name.
     """
     named = requests.where(F.col("source") == "client").withColumn(MINUTE, minute_of())
-    if java_functions.are_known(requests.sparkSession):
+    found = named.groupBy(MINUTE, *ORIGIN, *CLIENT).agg(
+        _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
+        _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
+        F.try_sum("requests").alias("requests"),
+        F.try_sum(F.coalesce(sum_of_errors(requests.sparkSession), F.lit(0))).alias("errors"),
+        F.try_sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
+        F.try_sum("handler_us").alias("handler_us"),
+    )
+    return with_day(found)
+
+
+def _sum(name: str, where: Column) -> Column:
+    return F.try_sum(F.when(where, F.col(name)).otherwise(F.lit(0)))
+
+
+def sum_of_errors(spark: SparkSession) -> Column:
+    """Return the sum of the counts in `errors`; null without any, or if it is beyond 64 bits."""
+    if java_functions.are_known(spark):
         errors = java_functions.sum_of_values(F.col("errors"))
     else:
         errors = F.aggregate(
             F.map_values("errors"), F.lit(0).cast("long"), lambda total, each: F.try_add(total, each)
         )
     # Nearly every row has no errors, and this check costs less than summing them.
-    errors = F.when(F.size("errors") > 0, errors)
-    found = named.groupBy(MINUTE, *ORIGIN, *CLIENT).agg(
-        _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
-        _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
-        F.sum("requests").alias("requests"),
-        F.try_sum(F.coalesce(errors, F.lit(0))).alias("errors"),
-        F.sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
-        F.sum("handler_us").alias("handler_us"),
-    )
-    return with_day(found)
+    return F.when(F.size("errors") > 0, errors)
 
 
-def _sum(name: str, where: Column) -> Column:
-    return F.sum(F.when(where, F.col(name)).otherwise(F.lit(0)))
-
-
-def top_offenders_per_day(usage: DataFrame, max_rank: int = 10) -> DataFrame:
+def top_offenders_per_day(of_clients: DataFrame, max_rank: int = 10) -> DataFrame:
     """Return the clients in the first `max_rank` ranks of a cluster's day by each of `BY`, from
-    gold.usage_per_minute.
+    gold.client_requests_per_day.
 
     Ties are ordered by name; a client with a total of 0 has no rank.
     """
-    days = usage.groupBy(DATE, CLUSTER, *CLIENT).agg(*(F.sum(name).alias(name) for name in BY))
+    is_fetch = F.col("api").startswith("Fetch")
+    days = of_clients.groupBy(DATE, CLUSTER, *CLIENT).agg(
+        _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
+        _sum("bytes_out", is_fetch).alias("fetch_bytes"),
+        *(F.try_sum(name).alias(name) for name in ("requests", "throttle_ms", "errors")),
+    )
     totals = F.array(
         *(F.struct(F.lit(name).alias("by"), F.col(name).cast("long").alias("total")) for name in BY)
     )

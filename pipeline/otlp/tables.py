@@ -32,9 +32,11 @@ from pipeline.together import run_together
 KEYS: Final = (*PUSH_KEYS, "point")
 
 TABLES: Final = {
-    "gauge": Table("silver/otel_metrics_gauge", KEYS, time="TimeUnix"),
-    "sum": Table("silver/otel_metrics_sum", KEYS, time="TimeUnix,AggregationTemporality"),
-    "histogram": Table("silver/otel_metrics_histogram", KEYS, time="TimeUnix,AggregationTemporality"),
+    "gauge": Table("silver/otel_metrics_gauge", KEYS, time="TimeUnix", has_changes=True),
+    "sum": Table("silver/otel_metrics_sum", KEYS, time="TimeUnix,AggregationTemporality", has_changes=True),
+    "histogram": Table(
+        "silver/otel_metrics_histogram", KEYS, time="TimeUnix,AggregationTemporality", has_changes=True
+    ),
 }
 """Delta skips files without cumulative values when a batch needs those of the day before its own."""
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import silver
 from pipeline.formats import QUOTA_CHANGES
+from pipeline.gold import clients
 from pipeline.sources import RAW
 
 NOON_MS: Final = 1_763_726_400_000
@@ -134,6 +135,15 @@ def raw(spark: SparkSession, rows: list[Row]) -> DataFrame:
 def taken(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> DataFrame:
     """Return the silver rows of these events of `topic`, in its first table."""
     return _tables(spark, topic, events)[0]
+
+
+def day_sums(silver_rows: DataFrame, topic: str) -> DataFrame:
+    """Return the sums of clients per day that are made of all these rows of the topic's table."""
+    for forward in clients.ALL:
+        for source, rows_of in forward.sources.items():
+            if source == silver.TABLES[topic]:
+                return forward.add_up(rows_of(silver_rows))
+    raise ValueError(f"{topic} has no sums, expected one of the sources in pipeline.gold.clients")
 
 
 def taken_quotas(spark: SparkSession, events: list[dict[str, Any]]) -> tuple[DataFrame, DataFrame]:

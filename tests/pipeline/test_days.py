@@ -7,10 +7,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from pipeline.days import DUE, DayJob, Days
+from pipeline.days import DUE, SLOT, DayJob, Days
 from pipeline.tables import Warehouse
+from tests.pipeline.events import DAY, NOON_MS
 
-DAY = "2025-11-21"
+NOON = NOON_MS // 60_000
 WITHIN_S = 60
 
 
@@ -65,16 +66,45 @@ def test_an_error_of_the_days_is_raised_in_the_stream():
 def test_a_day_that_changes_while_it_is_made_is_made_again(spark, warehouse, monkeypatch):
     days, made = Days(), []
 
-    def make_day(together, day, _policy, _batches):
-        made.append(day)
+    def steps_of(day, minutes, _policy):
+        made.append((day, minutes.runs))
         if len(made) == 1:
-            days.note(together.warehouse, [day])
+            days.note(warehouse, [NOON + SLOT])
+        return {}
 
-    monkeypatch.setattr("pipeline.days._make_day", make_day)
-    days.note(warehouse, [DAY])
-    days.note(warehouse, [DAY])
+    monkeypatch.setattr("pipeline.days._steps_of", steps_of)
+    days.note(warehouse, [NOON])
+    days.note(warehouse, [NOON + SLOT - 1])
+    assert warehouse.read(DUE).count() == 1
     for due in ([DAY], []):
         days.make(warehouse)
         assert due_days(warehouse) == due
     days.make(warehouse)
-    assert made == [DAY, DAY]
+    assert made == [
+        (DAY, ((NOON, NOON + SLOT - 1),)),
+        (DAY, ((NOON + SLOT, NOON + 2 * SLOT - 1),)),
+    ]
+
+
+def test_a_note_of_an_earlier_version_is_for_all_of_its_day(spark, warehouse, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "pipeline.days._steps_of", lambda day, minutes, _policy: made.append((day, minutes)) or {}
+    )
+    warehouse.append(DUE, spark.createDataFrame([(DAY, "n")], "day string, note string"))
+    days = Days()
+    days.make(warehouse)
+    assert made == [(DAY, None)] and due_days(warehouse) == []
+    days.note(warehouse, [NOON])
+    assert [(row["day"], row["slot"]) for row in warehouse.read(DUE).collect()] == [(DAY, NOON // SLOT)]
+
+
+def test_a_changed_limit_is_due_until_midnight(spark, warehouse):
+    days, midnight = Days(), NOON + 720
+    days.note(warehouse, [midnight - 1], until_midnight=True)
+    assert [row["slot"] for row in warehouse.read(DUE).collect()] == [midnight // SLOT - 1]
+    days.note(warehouse, [midnight - 2 * SLOT], until_midnight=True)
+    assert sorted(row["slot"] for row in warehouse.read(DUE).collect()) == [
+        midnight // SLOT - 2,
+        midnight // SLOT - 1,
+    ]

@@ -2,8 +2,8 @@
 
 from pipeline.formats import CONNECTIONS, REQUESTS
 from pipeline.gold.connections import shared_client_ids_per_day
-from pipeline.gold.usage import top_offenders_per_day, usage_per_minute
-from tests.pipeline.events import connection, request, rows_of, taken
+from pipeline.gold.usage import top_offenders_per_day
+from tests.pipeline.events import connection, day_sums, request, rows_of, taken
 
 
 def test_offenders_are_ranked_by_everything_that_they_did_that_day(spark):
@@ -14,7 +14,7 @@ def test_offenders_are_ranked_by_everything_that_they_did_that_day(spark):
         request(1, client_id="idle", requests=0),
         request(1, client_id="equal", bytes_in=60),
     ]
-    used = usage_per_minute(taken(spark, REQUESTS, events))
+    used = day_sums(taken(spark, REQUESTS, events), REQUESTS)
     found = rows_of(top_offenders_per_day(used, max_rank=2), "by", "rank", "client_id", "total")
     assert found == [
         ("errors", 1, "small", 4),
@@ -27,7 +27,7 @@ def test_offenders_are_ranked_by_everything_that_they_did_that_day(spark):
 
 def test_a_share_is_of_all_and_not_of_the_ranks(spark):
     events = [request(1, client_id=name, bytes_in=size) for name, size in (("a", 50), ("b", 30), ("c", 20))]
-    found = top_offenders_per_day(usage_per_minute(taken(spark, REQUESTS, events)), max_rank=1)
+    found = top_offenders_per_day(day_sums(taken(spark, REQUESTS, events), REQUESTS), max_rank=1)
     assert rows_of(found.where("by = 'produce_bytes'"), "client_id", "share") == [("a", 0.5)]
 
 
@@ -48,7 +48,9 @@ def test_a_client_id_is_shared_if_several_use_it(spark):
         connection(1, client_id="own", principal="mallory", address="10.0.0.9"),
     ]
     columns = ("client_id", "principals", "addresses", "connections", "is_shared_by_principals")
-    assert rows_of(shared_client_ids_per_day(taken(spark, CONNECTIONS, events)), *columns) == [
+    assert rows_of(
+        shared_client_ids_per_day(day_sums(taken(spark, CONNECTIONS, events), CONNECTIONS)), *columns
+    ) == [
         ("shop", ["alice", "mallory"], ["10.0.0.1", "10.0.0.9"], 4, True),
         ("web", ["alice"], ["10.0.0.1", "10.0.0.2"], 2, False),
     ]

@@ -12,7 +12,7 @@ from pipeline.gold.connections import connection_storms, shared_client_ids_per_d
 from pipeline.gold.limits import limits_over_time, utilisation_per_minute
 from pipeline.gold.throttling import throttling_per_minute
 from pipeline.gold.usage import BY, top_offenders_per_day, usage_per_minute
-from tests.pipeline.events import connection, quota_change, request, rows_of, taken, throttle
+from tests.pipeline.events import connection, day_sums, quota_change, request, rows_of, taken, throttle
 
 EVENING = 12 * 3_600
 """Return seconds from noon to the end of the day."""
@@ -84,7 +84,7 @@ def test_offenders(spark, dice, most):
             total = -sum(each[0] for each in of_day)
             for rank, (negative, *who) in enumerate(of_day[:most], 1):
                 expected.append((date, name, rank, *who, -negative, -negative / total))
-    found = top_offenders_per_day(usage_per_minute(taken(spark, REQUESTS, events)), most)
+    found = top_offenders_per_day(day_sums(taken(spark, REQUESTS, events), REQUESTS), most)
     columns = ("date", "by", "rank", "principal", "client_id", "total", "share")
     assert rows_of(found, *columns) == sorted(expected, key=repr)
 
@@ -176,7 +176,7 @@ def test_shared_client_ids(spark, dice):
             used = sum(each["count"] for each in of)
             expected.append((*key, sorted(names), sorted(addresses), used, len(names) > 1))
     columns = ("date", "client_id", "principals", "addresses", "connections", "is_shared_by_principals")
-    found = shared_client_ids_per_day(taken(spark, CONNECTIONS, events))
+    found = shared_client_ids_per_day(day_sums(taken(spark, CONNECTIONS, events), CONNECTIONS))
     assert rows_of(found, *columns) == sorted(expected, key=repr)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
 from pipeline.gold.software import LOOK_BACK, client_software, latency_by_software_per_day
-from tests.pipeline.events import DAY, connection, request, rows_of, taken, throttle
+from tests.pipeline.events import DAY, connection, day_sums, request, rows_of, taken, throttle
 
 TODAY = date.fromisoformat(DAY)
 DAY_S = 86_400
@@ -76,7 +76,7 @@ def test_requests_count_for_the_software_of_their_client(spark):
             [throttle(1, client_id="b", software_name="librdkafka", software_version="2.16.1")],
         ),
     ]
-    found = latency_by_software_per_day(requests, named, TODAY)
+    found = latency_by_software_per_day(day_sums(requests, REQUESTS), named, TODAY)
     figures = ("clients", "timed", "p50_us", "p95_us", "p99_us", "max_us")
     assert rows_of(found, "software_version", "attribution", "api", *figures) == [
         ("", "unknown", "Produce", 1, 1, 99, 99, 99, 99),
@@ -93,5 +93,5 @@ def test_clusters_have_software_of_their_own(spark):
     requests = taken(spark, REQUESTS, [timed(1, [[10, 1]])])
     both = requests.withColumn("cluster", F.lit("x")).unionByName(requests)
     named = taken(spark, CONNECTIONS, [closed(0, "2.16.1")])
-    found = latency_by_software_per_day(both, [named], TODAY)
+    found = latency_by_software_per_day(day_sums(both, REQUESTS), [named], TODAY)
     assert rows_of(found, "cluster", "attribution", "clients") == [("x", "unknown", 1), (None, "one", 1)]

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.formats import THROTTLES
 from pipeline.gold.throttling import throttle_compliance_per_day
-from tests.pipeline.events import rows_of, taken, throttle
+from tests.pipeline.events import day_sums, rows_of, taken, throttle
 
 COLUMNS = ("client_id", "waited", "sent_early", "early_share", "obeys")
 
@@ -20,7 +20,7 @@ def test_throttle_observations_are_added_up_by_client_and_software(spark):
         throttle(1, waited=5, sent_early=0, **java),
         throttle(1, client_id="older", count=9),
     ]
-    found = throttle_compliance_per_day(taken(spark, THROTTLES, events))
+    found = throttle_compliance_per_day(day_sums(taken(spark, THROTTLES, events), THROTTLES))
     columns = ("software_name", "connections", "throttles", "throttle_ms", "waited", "sent_early", "obeys")
     assert rows_of(found, *columns) == [
         ("", 1, 9, 100, 0, 0, None),
@@ -44,7 +44,7 @@ def test_it_takes_two_throttles_and_a_clear_share_to_say_anything(spark):
     events = [
         throttle(1, client_id=f"{waited}-{early}", waited=waited, sent_early=early) for waited, early in cases
     ]
-    found = throttle_compliance_per_day(taken(spark, THROTTLES, events))
+    found = throttle_compliance_per_day(day_sums(taken(spark, THROTTLES, events), THROTTLES))
     assert rows_of(found, "waited", "sent_early", "obeys") == sorted(
         ((*seen, verdict) for seen, verdict in cases.items()), key=repr
     )
@@ -66,7 +66,7 @@ def test_days_are_what_plain_python_finds(spark):
         day = each["time_ms"] // 86_400_000
         sums[day, each["client_id"]][0] += each["waited"]
         sums[day, each["client_id"]][1] += each["sent_early"]
-    found = throttle_compliance_per_day(taken(spark, THROTTLES, events))
+    found = throttle_compliance_per_day(day_sums(taken(spark, THROTTLES, events), THROTTLES))
     assert rows_of(found, *COLUMNS) == sorted(
         (
             (

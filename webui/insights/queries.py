@@ -4,6 +4,7 @@ Used by webui.rest.insights; run by webui.insights.worker. Pure: independent of 
 Columns named `at`, and those that end with `_at`, are microseconds since 1970 in UTC.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -100,32 +101,34 @@ def throttling_series(scope: Scope, clients: ClientFilter, step: str) -> TableQu
 
 
 def latency(scope: Scope, api: str | None) -> Selection:
-    """Return latency per API and phase, the API with the most requests first. Quantiles of minutes cannot be
-    merged exactly: `p50_us` and `p95_us` are means of the minutes weighted by requests, `p99_us` is the worst
-    minute's.
-    """
-    select = f"SELECT api, phase, {_TOOK} FROM t WHERE {Where(scope).equal('api', api)} GROUP BY 1, 2"
-    sorts = columns("api", "phase", "timed", "p50_us", "p95_us", "p99_us", "max_us")
+    """Return latency per API and phase, the API with the most requests first."""
+    where = Where(scope).equal("api", api)
+    select = _quantiles({"api": "api", "phase": "phase"}, where)
+    sorts = columns("api", "phase", *_TOOK)
     natural = "max(timed) OVER (PARTITION BY api) DESC, api, phase"
     return Selection(tables.LATENCY, select, natural, sorts, ("api", "phase"), scope)
 
 
 def latency_series(scope: Scope, api: str | None, phase: str, step: str) -> TableQuery:
     where = Where(scope).equal("api", api).equal("phase", phase)
-    return _series(tables.LATENCY, where, step, _TOOK)
+    sql = f"{_quantiles({'at': _step(step)}, where)} ORDER BY at"
+    return TableQuery(tables.LATENCY, sql, scope)
 
 
 def latency_by_software(scope: Scope, api: str | None) -> Selection:
     """Return the time of whole requests per client software, version and API, the most requests first.
-    Quantiles are those of days: `p50_us` and `p95_us` their means weighted by requests, `p99_us` the worst
-    day's. Clusters are added up.
+    Clusters are added up.
     """
+    where = Where(scope).equal("api", api)
+    keys = dict.fromkeys(("software_name", "software_version", "attribution", "api"))
+    names = ", ".join(keys)
+    same = " AND ".join(f"took.{name} = seen.{name}" for name in keys)
     select = (
-        f"SELECT software_name, software_version, attribution, api, {_TOOK}, max(clients) AS clients, "
-        f"count(DISTINCT date) AS days FROM t WHERE {Where(scope).equal('api', api)} GROUP BY 1, 2, 3, 4"
+        f"SELECT took.*, seen.clients, seen.days FROM ({_quantiles({n: n for n in keys}, where)}) AS took "
+        f"JOIN (SELECT {names}, max(clients) AS clients, count(DISTINCT date) AS days FROM t WHERE {where} "
+        f"GROUP BY {names}) AS seen ON {same}"
     )
-    figures = ("timed", "p50_us", "p95_us", "p99_us", "max_us", "clients", "days")
-    sorts = columns("software_name", "software_version", "api", *figures)
+    sorts = columns("software_name", "software_version", "api", *_TOOK, "clients", "days")
     natural = "timed DESC, software_name, software_version, attribution, api"
     texts = ("software_name", "software_version", "api")
     return Selection(tables.LATENCY_BY_SOFTWARE, select, natural, sorts, texts, scope)
@@ -136,12 +139,13 @@ def latency_by_software_series(scope: Scope, api: str | None) -> TableQuery:
     requests, oldest day first.
     """
     where = Where(scope).equal("api", api).equal("attribution", "one")
+    versions = {"software_name": "software_name", "software_version": "software_version"}
     sql = (
-        "SELECT at, software_name, software_version, timed, p50_us, p95_us, p99_us, max_us FROM ("
+        f"SELECT at, software_name, software_version, {', '.join(_TOOK)} FROM ("
         "SELECT *, dense_rank() OVER (ORDER BY asked DESC, software_name, software_version) AS place FROM ("
         "SELECT *, sum(timed) OVER (PARTITION BY software_name, software_version) AS asked FROM ("
-        f"SELECT {_DAY_US} AS at, software_name, software_version, {_TOOK} FROM t WHERE {where} "
-        f"GROUP BY 1, 2, 3))) WHERE place <= {MAX_VERSIONS} ORDER BY at, place"
+        f"{_quantiles({'at': _DAY_US, **versions}, where)}))) "
+        f"WHERE place <= {MAX_VERSIONS} ORDER BY at, place"
     )
     return TableQuery(tables.LATENCY_BY_SOFTWARE, sql, scope)
 
@@ -344,10 +348,8 @@ _USED: Final = (
     "sum(errors) AS errors, sum(throttle_ms) AS throttle_ms, sum(handler_us) AS handler_us"
 )
 _HELD: Final = "sum(throttles) AS throttles, sum(throttle_ms) AS throttle_ms, max(longest_ms) AS longest_ms"
-_TOOK: Final = (
-    "sum(timed) AS timed, sum(timed * p50_us) / sum(timed) AS p50_us, "
-    "sum(timed * p95_us) / sum(timed) AS p95_us, max(p99_us) AS p99_us, max(max_us) AS max_us"
-)
+_TOOK: Final = ("timed", "p50_us", "p95_us", "p99_us", "max_us")
+_QUANTILES: Final = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 _SOFTWARE: Final = "software_name, software_version"
 _COMPLIED: Final = f"{_SOFTWARE}, connections, throttles, throttle_ms, waited, sent_early"
 _SAID: Final = (
@@ -390,7 +392,38 @@ def _of_entities(scope: Scope, clients: ClientFilter) -> Where:
     return Where(scope).equal('"user"', clients.user).equal("client_id", clients.client_id)
 
 
-def _series(table: str, where: Where, step: str, measures: str) -> TableQuery:
+def _step(step: str) -> str:
+    """Return the beginning of a row's step."""
     size = STEP_US[step]
-    sql = f"SELECT {_US} / {size} * {size} AS at, {measures} FROM t WHERE {where} GROUP BY 1 ORDER BY 1"
+    return f"{_US} / {size} * {size}"
+
+
+def _quantiles(keys: Mapping[str, str], where: Where) -> str:
+    """Return a statement for the durations of `_TOOK` by keys, expressions by their names: exact quantiles of
+    the rows' histograms. A row of an earlier version has none, and counts as its own four quantiles.
+    """
+    names = ", ".join(keys)
+    selected = ", ".join(f"{expression} AS {name}" for name, expression in keys.items())
+    own = "make_array(timed * 0.5, timed * 0.45, timed * 0.04, timed * 0.01)"
+    us = "unnest(coalesce(bucket_us, make_array(p50_us, p95_us, p99_us, max_us))) AS us"
+    count = f"unnest(coalesce(arrow_cast(bucket_counts, 'List(Float64)'), {own})) AS requests"
+    buckets = f"SELECT {selected}, {us}, {count} FROM t WHERE {where}"
+    added = f"SELECT {names}, us, sum(requests) AS requests FROM ({buckets}) GROUP BY {names}, us"
+    ranked = (
+        f"SELECT *, sum(requests) OVER (PARTITION BY {names} ORDER BY us) AS so_far, "
+        f"sum(requests) OVER (PARTITION BY {names}) AS whole FROM ({added})"
+    )
+    # A sum of real numbers may be a trace below what it is of whole ones.
+    quantiles = ", ".join(
+        f"min(CASE WHEN so_far >= whole * {share - 1e-9} THEN us END) AS {name}"
+        for name, share in _QUANTILES.items()
+    )
+    return (
+        f"SELECT {names}, CAST(round(max(whole)) AS BIGINT) AS timed, {quantiles}, max(us) AS max_us "
+        f"FROM ({ranked}) GROUP BY {names}"
+    )
+
+
+def _series(table: str, where: Where, step: str, measures: str) -> TableQuery:
+    sql = f"SELECT {_step(step)} AS at, {measures} FROM t WHERE {where} GROUP BY 1 ORDER BY 1"
     return TableQuery(table, sql, where.scope)

@@ -30,9 +30,6 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Delta's primitive types and their kinds here."""
 
-OPTIONAL: Final = {"cluster": TEXT}
-"""Columns that tables of earlier versions lack; a query reads null."""
-
 _CLIENT: Final = {"principal": TEXT, "client_id": TEXT}
 _MINUTE: Final = {"date": DATE, "minute": MOMENT}
 
@@ -108,3 +105,11 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     | _real("needed", "peak", "recommended", "throttled_share"),
 }
 """By the table's directory within `gold`: each column that is read and must exist, with its kind."""
+
+OPTIONAL: Final = {"cluster": "VARCHAR"}
+"""Columns that tables of earlier versions lack, with their SQL types; a query reads null."""
+
+OPTIONAL_OF: Final[Mapping[str, Mapping[str, str]]] = {
+    name: {"bucket_us": "BIGINT[]", "bucket_counts": "BIGINT[]"} for name in (LATENCY, LATENCY_BY_SOFTWARE)
+}
+"""The same of some tables only."""

@@ -257,7 +257,7 @@ def test_latency_by_version_is_that_of_the_versions_with_the_most_requests(tmp_p
     write(tmp_path, LATENCY_BY_SOFTWARE, rows)
     listed = items(tmp_path, queries.latency_by_software(DAYS, "Produce"))
     assert [row["software_version"] for row in listed] == ["", *(f"2.{each}.0" for each in range(6))]
-    assert (listed[1]["timed"], listed[1]["p99_us"], listed[1]["days"]) == (901, 99, 2)
+    assert (listed[1]["timed"], listed[1]["max_us"], listed[1]["days"]) == (901, 99, 2)
     drawn = items(tmp_path, queries.latency_by_software_series(DAYS, None))
     assert [(row["at"][:10], row["software_version"]) for row in drawn] == [
         *(("2026-01-02", f"2.{each}.0") for each in range(queries.MAX_VERSIONS)),

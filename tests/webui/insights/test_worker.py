@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.webui.insights.warehouse import at, deltalake, usage, write
+from tests.webui.insights.warehouse import SCHEMAS, at, deltalake, usage, write
 from webui.insights import queries
 from webui.insights.queries import ClientFilter
 from webui.insights.statements import Scope, Selection, TableQuery, literal
@@ -150,31 +150,66 @@ def test_a_literal_ends_where_it_should() -> None:
     assert [literal(text) for text in ("a", "'", "''")] == ["'a'", "''''", "''''''"]
 
 
-def test_the_worst_minute_is_what_a_high_quantile_of_many_minutes_is(tmp_path: Path) -> None:
+def test_quantiles_are_those_of_all_requests(tmp_path: Path) -> None:
+    """And not means of the minutes' quantiles: only the buckets count."""
     rows = [
-        (*at("2026-01-02 10:00"), 1, "Produce", "total", 90, 10, 20, 30, 40),
-        (*at("2026-01-02 10:01"), 1, "Produce", "total", 10, 110, 120, 130, 140),
-        (*at("2026-01-02 10:00"), 1, "Produce", "queue", 5, 1, 1, 1, 1),
-        (*at("2026-01-02 10:00"), 1, "ApiVersions", "total", 20, 1, 2, 3, 4),
+        (*at("2026-01-02 10:00"), 1, "Produce", "total", 90, 0, 0, 0, 0, [10, 20, 40], [80, 9, 1]),
+        (*at("2026-01-02 10:01"), 1, "Produce", "total", 10, 0, 0, 0, 0, [20, 30, 140], [1, 8, 1]),
+        (*at("2026-01-02 11:00"), 2, "Produce", "total", 1, 0, 0, 0, 0, [7], [1]),
+        (*at("2026-01-02 10:00"), 1, "Produce", "queue", 5, 0, 0, 0, 0, [1], [5]),
+        (*at("2026-01-02 10:00"), 1, "ApiVersions", "total", 20, 0, 0, 0, 0, [1, 4], [10, 10]),
     ]
     write(tmp_path, "phase_quantiles_per_minute", rows)
     found = items(tmp_path, queries.latency(DAYS, None))
-    assert [(row["api"], row["phase"]) for row in found] == [
-        ("Produce", "queue"),
-        ("Produce", "total"),
-        ("ApiVersions", "total"),
+    names = ("api", "phase", "timed", "p50_us", "p95_us", "p99_us", "max_us")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("Produce", "queue", 5, 1, 1, 1, 1),
+        ("Produce", "total", 101, 10, 30, 40, 140),
+        ("ApiVersions", "total", 20, 1, 4, 4, 4),
     ]
-    assert found[1] | {} == {
+    hours = items(tmp_path, queries.latency_series(DAYS, "Produce", "total", "hour"))
+    assert [tuple(row[name] for name in names[2:]) for row in hours] == [
+        (100, 10, 30, 40, 140),
+        (1, 7, 7, 7, 7),
+    ]
+
+
+def test_a_minute_of_an_earlier_version_counts_as_its_own_quantiles(tmp_path: Path) -> None:
+    rows = [
+        (*at("2026-01-02 10:00"), 1, "Produce", "total", 90, 10, 20, 30, 40),
+        (*at("2026-01-02 10:01"), 1, "Produce", "total", 10, 110, 120, 130, 140),
+    ]
+    earlier = SCHEMAS["phase_quantiles_per_minute"].replace("bucket_us BIGINTS, bucket_counts BIGINTS, ", "")
+    write(tmp_path, "phase_quantiles_per_minute", rows, earlier)
+    (found,) = items(tmp_path, queries.latency(DAYS, None))
+    assert found == {
         "api": "Produce",
         "phase": "total",
         "timed": 100,
         "p50_us": 20,
-        "p95_us": 30,
-        "p99_us": 130,
+        "p95_us": 110,
+        "p99_us": 120,
         "max_us": 140,
     }
-    (hour,) = items(tmp_path, queries.latency_series(DAYS, "Produce", "total", "hour"))
-    assert hour["p99_us"] == 130 and hour["timed"] == 100
+
+
+def test_quantiles_by_software_are_those_of_all_days(tmp_path: Path) -> None:
+    java = ("apache-kafka-java", "4.4.0", "one", "Produce")
+    rows = [
+        ("2026-01-02", *java, 2, 90, 0, 0, 0, 0, [10, 20], [89, 1]),
+        ("2026-01-03", *java, 5, 10, 0, 0, 0, 0, [20, 30], [1, 9]),
+    ]
+    write(tmp_path, "latency_by_software_per_day", rows)
+    days = Scope(date(2026, 1, 2), date(2026, 1, 3))
+    (found,) = items(tmp_path, queries.latency_by_software(days, None))
+    assert [found[name] for name in ("timed", "p50_us", "p95_us", "max_us", "clients", "days")] == [
+        100, 10, 30, 30, 5, 2,
+    ]  # fmt: skip
+    series = items(tmp_path, queries.latency_by_software_series(days, "Produce"))
+    assert [(row["at"][:10], row["timed"], row["p99_us"]) for row in series] == [
+        ("2026-01-02", 90, 20),
+        ("2026-01-03", 10, 30),
+    ]
 
 
 def test_minutes_near_and_at_a_limit_are_counted(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ SCHEMAS = {
     "produce_bytes BIGINT, fetch_bytes BIGINT, requests BIGINT, errors BIGINT, throttle_ms BIGINT, "
     "handler_us BIGINT, cluster STRING",
     "phase_quantiles_per_minute": "date DATE, minute TIMESTAMP, node INT, api STRING, phase STRING, "
-    "timed BIGINT, p50_us BIGINT, p95_us BIGINT, p99_us BIGINT, max_us BIGINT, cluster STRING",
+    "timed BIGINT, p50_us BIGINT, p95_us BIGINT, p99_us BIGINT, max_us BIGINT, bucket_us BIGINTS, "
+    "bucket_counts BIGINTS, cluster STRING",
     "latency_by_software_per_day": "date DATE, software_name STRING, software_version STRING, "
     "attribution STRING, api STRING, clients BIGINT, timed BIGINT, p50_us BIGINT, p95_us BIGINT, "
-    "p99_us BIGINT, max_us BIGINT, cluster STRING",
+    "p99_us BIGINT, max_us BIGINT, bucket_us BIGINTS, bucket_counts BIGINTS, cluster STRING",
     "throttling_per_minute": "date DATE, minute TIMESTAMP, node INT, kind STRING, rule STRING, "
     "principal STRING, client_id STRING, throttles BIGINT, throttle_ms BIGINT, longest_ms BIGINT, "
     "observed DOUBLE, bound DOUBLE, connections BIGINT, cluster STRING",
@@ -52,6 +53,7 @@ ARROW = {
     "DOUBLE": "Float64",
     "STRING": "Utf8",
     "BOOLEAN": "Boolean",
+    "BIGINTS": "List(Int64)",
 }
 
 

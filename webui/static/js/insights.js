@@ -21,7 +21,7 @@ const AGAIN_MS = 60_000;
 const PHASES = { total: "whole requests", queue: "queue", local: "handling", remote: "waiting", response_queue: "response queue", response_send: "sending" };
 const BYTES = [{ key: "produce_bytes", label: "Produced", tone: "in" }, { key: "fetch_bytes", label: "Fetched", tone: "out" }];
 const COSTS = [{ key: "produced_cost", label: "Produced", tone: "in" }, { key: "fetched_cost", label: "Fetched", tone: "out" }];
-const TOOK = [{ key: "p99_us", label: "p99 of worst minute", tone: "throttled" }, { key: "p50_us", label: "Median", tone: "in" }];
+const TOOK = [{ key: "p99_us", label: "p99", tone: "throttled" }, { key: "p50_us", label: "Median", tone: "in" }];
 const THROTTLED = [{ key: "throttle_ms", label: "Throttled", tone: "throttled" }];
 const COMPLIED = [{ key: "waiting_ms", label: "Clients that wait", tone: "in" }, { key: "early_ms", label: "Clients that send early", tone: "throttled" }, { key: "unknown_ms", label: "Unknown", tone: "plain" }];
 /** The value of `cluster` in the URL for all clusters; "" stands for rows without a cluster. */
