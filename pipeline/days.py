@@ -108,10 +108,11 @@ class Days:
         each = {date.fromisoformat(day) for day in days}
         look_back = range(software.LOOK_BACK.days + 1)
         before = {f"{day - timedelta(days=ago)}" for day in each for ago in look_back}
-        wanted = {forward: days if forward is clients.REQUEST_SUMS else before for forward in clients.ALL}
         steps = {
-            forward.table.path: partial(bring_forward, forward=forward, days=of_days)
-            for forward, of_days in wanted.items()
+            forward.table.path: partial(
+                bring_forward, forward=forward, days=days if forward is clients.REQUEST_SUMS else before
+            )
+            for forward in clients.ALL
         }
         self._run(together, "weir-forward", steps)
 
