@@ -22,7 +22,7 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
     """
     coming = F.col("event").isin("opened", "refused", "throttled")
     counts = [
-        F.sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
+        F.try_sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
         for event in ("opened", "refused", "throttled")
     ]
     found = (
@@ -30,8 +30,9 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
         .withColumn(MINUTE, minute_of())
         .groupBy(MINUTE, *ORIGIN, "listener", "address")
         .agg(*counts)
-        .withColumn("attempts", F.col("opened") + F.col("refused"))
-        .where(F.col("attempts") >= min_attempts)
+        .withColumn("attempts", F.try_add("opened", "refused"))
+        # A sum beyond 64 bits is null.
+        .where(F.coalesce(F.col("attempts") >= min_attempts, F.lit(True)))
     )
     return with_day(found)
 
@@ -45,7 +46,7 @@ def shared_client_ids_per_day(connections: DataFrame) -> DataFrame:
     found = named.groupBy(DATE, CLUSTER, "client_id").agg(
         F.array_sort(F.collect_set("principal")).alias("principals"),
         F.array_sort(F.collect_set("address")).alias("addresses"),
-        F.sum("count").alias("connections"),
+        F.try_sum("count").alias("connections"),
     )
     return found.where((F.size("principals") > 1) | (F.size("addresses") > 1)).withColumn(
         "is_shared_by_principals", F.size("principals") > 1

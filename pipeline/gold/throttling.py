@@ -39,8 +39,8 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
         .withColumn("rule", rule_text(F.col("entity")))
         .groupBy(MINUTE, *ORIGIN, "kind", "rule", *CLIENT)
         .agg(
-            F.sum("count").alias("throttles"),
-            F.sum("throttle_ms").alias("throttle_ms"),
+            F.try_sum("count").alias("throttles"),
+            F.try_sum("throttle_ms").alias("throttle_ms"),
             F.max("longest_ms").alias("longest_ms"),
             F.max("observed").alias("observed"),
             F.max_by("bound", F.struct("time", "partition", "offset")).alias("bound"),
@@ -60,13 +60,13 @@ def throttle_compliance_per_day(throttles: DataFrame) -> DataFrame:
         .groupBy(DATE, CLUSTER, *CLIENT, *SOFTWARE)
         .agg(
             F.countDistinct("node", "connection").alias("connections"),
-            F.sum("count").alias("throttles"),
-            F.sum("throttle_ms").alias("throttle_ms"),
-            F.sum(F.coalesce("waited", F.lit(0))).alias("waited"),
-            F.sum(F.coalesce("sent_early", F.lit(0))).alias("sent_early"),
+            F.try_sum("count").alias("throttles"),
+            F.try_sum("throttle_ms").alias("throttle_ms"),
+            F.try_sum(F.coalesce("waited", F.lit(0))).alias("waited"),
+            F.try_sum(F.coalesce("sent_early", F.lit(0))).alias("sent_early"),
         )
     )
-    seen = F.col("waited") + F.col("sent_early")
+    seen = F.try_add("waited", "sent_early")
     share = F.when(seen > 0, F.col("sent_early") / seen)
     obeys = F.when((F.col("sent_early") >= MIN_THROTTLES) & (share >= MOSTLY), F.lit(False)).when(
         (seen >= MIN_THROTTLES) & (share <= HARDLY), F.lit(True)

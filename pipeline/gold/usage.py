@@ -37,16 +37,16 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     found = named.groupBy(MINUTE, *ORIGIN, *CLIENT).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
-        F.sum("requests").alias("requests"),
+        F.try_sum("requests").alias("requests"),
         F.try_sum(F.coalesce(errors, F.lit(0))).alias("errors"),
-        F.sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
-        F.sum("handler_us").alias("handler_us"),
+        F.try_sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
+        F.try_sum("handler_us").alias("handler_us"),
     )
     return with_day(found)
 
 
 def _sum(name: str, where: Column) -> Column:
-    return F.sum(F.when(where, F.col(name)).otherwise(F.lit(0)))
+    return F.try_sum(F.when(where, F.coalesce(name, F.lit(0))).otherwise(F.lit(0)))
 
 
 def top_offenders_per_day(usage: DataFrame, max_rank: int = 10) -> DataFrame:
@@ -55,7 +55,7 @@ def top_offenders_per_day(usage: DataFrame, max_rank: int = 10) -> DataFrame:
 
     Ties are ordered by name; a client with a total of 0 has no rank.
     """
-    days = usage.groupBy(DATE, CLUSTER, *CLIENT).agg(*(F.sum(name).alias(name) for name in BY))
+    days = usage.groupBy(DATE, CLUSTER, *CLIENT).agg(*(F.try_sum(name).alias(name) for name in BY))
     totals = F.array(
         *(F.struct(F.lit(name).alias("by"), F.col(name).cast("long").alias("total")) for name in BY)
     )
@@ -63,7 +63,7 @@ def top_offenders_per_day(usage: DataFrame, max_rank: int = 10) -> DataFrame:
         DATE, CLUSTER, *CLIENT, "each.by", "each.total"
     )
     order = Window.partitionBy(DATE, CLUSTER, "by").orderBy(F.desc("total"), *CLIENT)
-    share = F.col("total") / F.sum("total").over(Window.partitionBy(DATE, CLUSTER, "by"))
+    share = F.col("total") / F.try_sum("total").over(Window.partitionBy(DATE, CLUSTER, "by"))
     return (
         each.where(F.col("total") > 0)
         .withColumn("rank", F.row_number().over(order))
