@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import silver
 from pipeline.batches import Batches
 from pipeline.conflicts import repeated
+from pipeline.failures import ERRORS, Failures
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, THROTTLES
 from pipeline.gold import advice, connections, limits, software, throttling, usage
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse
@@ -41,7 +42,9 @@ class Days:
         self,
         policy: advice.Policy = advice.Policy(),  # noqa: B008
         batches: Batches | None = None,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = Failures() if failures is None else failures
         self._policy = policy
         self._batches = Batches() if batches is None else batches
         self._noted: set[str] = set()
@@ -68,23 +71,34 @@ class Days:
         if together is None or together.warehouse is not warehouse:
             together = self._together = Together(warehouse)
         for day in sorted({row["day"] for row in notes}):
-            _make_day(together, day, self._policy, self._batches)
+            if not _make_day(together, day, self._policy, self._batches, self._failures):
+                continue  # It stays due.
             done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
 
 
-def _make_day(together: Together, day: str, policy: advice.Policy, batches: Batches) -> None:
-    """Recompute the tables of a day; the longest begin first."""
+def _make_day(
+    together: Together, day: str, policy: advice.Policy, batches: Batches, failures: Failures
+) -> bool:
+    """Recompute the tables of a day; the longest begin first. Return whether none failed."""
+    failed = set[str]()
 
-    def after_batch(step: Step) -> Step:
+    def after_batch(table: str, step: Step) -> Step:
         def run(warehouse: Warehouse) -> None:
             batches.wait()
-            step(warehouse)
+            try:
+                step(warehouse)
+            except ERRORS as error:
+                failures.day_failed(table, day, error)
+                failed.add(table)
+            else:
+                failures.day_made(table, day)
 
         return run
 
-    steps = {table: after_batch(step) for table, step in _steps_of(day, policy).items()}
+    steps = {table: after_batch(table, step) for table, step in _steps_of(day, policy).items()}
     together.run(f"weir-{day}", steps, at_once=AT_ONCE)
+    return not failed
 
 
 def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:

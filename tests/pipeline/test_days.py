@@ -65,10 +65,11 @@ def test_an_error_of_the_days_is_raised_in_the_stream():
 def test_a_day_that_changes_while_it_is_made_is_made_again(spark, warehouse, monkeypatch):
     days, made = Days(), []
 
-    def make_day(together, day, _policy, _batches):
+    def make_day(together, day, *_):
         made.append(day)
         if len(made) == 1:
             days.note(together.warehouse, [day])
+        return True
 
     monkeypatch.setattr("pipeline.days._make_day", make_day)
     days.note(warehouse, [DAY])
