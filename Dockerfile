@@ -62,9 +62,9 @@ RUN apt-get update \
 COPY pipeline/pom.xml /src/pom.xml
 COPY pipeline/java /src/java
 COPY pipeline/s3 /src/s3
-RUN mvn --quiet --batch-mode --file /src/pom.xml dependency:copy-dependencies -DoutputDirectory=/jars \
-    && mvn --quiet --batch-mode --file /src/s3/pom.xml -Djars=/jars/s3 package \
-    && mvn --quiet --batch-mode --file /src/java/pom.xml -Djars=/jars/weir package \
+RUN mvn --quiet --batch-mode -Dstyle.color=never --file /src/pom.xml dependency:copy-dependencies -DoutputDirectory=/jars \
+    && mvn --quiet --batch-mode -Dstyle.color=never --file /src/s3/pom.xml -Djars=/jars/s3 package \
+    && mvn --quiet --batch-mode -Dstyle.color=never --file /src/java/pom.xml -Djars=/jars/weir package \
     && rm -r /jars/s3/build /jars/weir/build
 
 FROM build AS build-pipeline

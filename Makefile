@@ -7,6 +7,10 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
+# What takes longer than some seconds shows what it does: SHOWN TEXT COMMAND.
+SHOWN    := $(PYTHON) -m deploy.shown
+PIP_LOUD := env PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --progress-bar off
+MVN      := mvn --batch-mode -Dstyle.color=never
 
 # Without a Chromium the pages cannot be looked at; .ci/run installs one.
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -81,11 +85,9 @@ LOCKED := --require-hashes --requirement
 # An environment has its pip last: one whose making was interrupted is made again.
 define INSTALL
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
-@test -x $(BIN)/pip || { echo "Making a Python environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
-@echo "Installing the packages that $(1) locks"
-@$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) $(1)
-@echo "Installing Weir into $(VENV)"
-@$(PIP) --no-deps --no-build-isolation --editable .
+@test -x $(BIN)/pip || $(SHOWN) "Making a Python environment in $(VENV)" $(PYTHON) -m venv $(VENV)
+@$(SHOWN) "Installing the packages that $(1) locks" $(PIP_LOUD) $(LOCKED) requirements/build.txt $(LOCKED) $(1)
+@$(SHOWN) "Installing Weir into $(VENV)" $(PIP_LOUD) --no-deps --no-build-isolation --editable .
 endef
 
 $(VENV)/runtime: pyproject.toml requirements/runtime.txt
@@ -205,11 +207,11 @@ test-gateway: $(VENV)/dev
 	$(BIN)/pytest tests/endtoend/gateway $(ARGS)
 
 $(VENV)/pipeline: requirements/pipeline.txt requirements/notebook.txt $(VENV)/dev
-	$(PIP) $(LOCKED) requirements/pipeline.txt $(LOCKED) requirements/notebook.txt
+	@$(SHOWN) "Installing PySpark" $(PIP_LOUD) $(LOCKED) requirements/pipeline.txt $(LOCKED) requirements/notebook.txt
 	@touch $@
 
 $(VENV)/spark: requirements/pipeline.txt $(VENV)/runtime
-	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/pipeline.txt
+	@$(SHOWN) "Installing PySpark" $(PIP_LOUD) $(LOCKED) requirements/build.txt $(LOCKED) requirements/pipeline.txt
 	@touch $@
 
 # Without Maven, Spark fetches the jars itself when it starts.
@@ -219,19 +221,19 @@ pipeline: $(VENV)/spark
 	@command -v java >/dev/null || echo "No Java on PATH: Spark needs Java 17."
 
 pipeline/jars: pipeline/pom.xml
-	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
+	@$(SHOWN) "Fetching Spark's jars" $(MVN) --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
 	@touch $@
 
 # Without a JDK Hadoop starts a process for each file that it writes, and Spark parses all events; all else is the same.
 pipeline/jars/weir/stamp: pipeline/java/pom.xml $(wildcard pipeline/java/*.java) | pipeline/jars
-	mvn --quiet --batch-mode --file $< package
+	@$(SHOWN) "Compiling pipeline/java" $(MVN) --file $< package
 	@touch $@
 
 jars: pipeline/jars $(if $(shell command -v javac),pipeline/jars/weir/stamp)
 
 # The folder is older than its stamp, which is written when Maven has ended well.
 pipeline/jars/s3/stamp: pipeline/s3/pom.xml pipeline/s3/ConditionalLogStore.java | pipeline/jars
-	mvn --quiet --batch-mode --file $< package
+	@$(SHOWN) "Fetching the jars for S3" $(MVN) --file $< package
 	@touch $@
 
 jars-s3: pipeline/jars/s3/stamp

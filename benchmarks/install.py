@@ -103,7 +103,7 @@ def fetch_kafka(version: str, into: Path) -> None:
     """Copy the jars of this version of Kafka into a folder."""
     options = (f"-Dkafka.version={version}", f"-DoutputDirectory={into}")
     recipe = HERE / "install" / "kafka" / "pom.xml"
-    _call("mvn", "-B", "-q", "-f", recipe, "dependency:copy-dependencies", *options)
+    _call("mvn", "-B", "-q", "-Dstyle.color=never", "-f", recipe, "dependency:copy-dependencies", *options)
 
 
 def install_kfake() -> None:

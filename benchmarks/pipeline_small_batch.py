@@ -91,7 +91,7 @@ def _idle(scratch: Path, seconds: int, memory: str) -> str:
         command = [str(WEIR), "pipeline", *run, *where]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            process.stdout.readline()
+            next(line for line in process.stdout if line.startswith("From "))
             with Watched(process.pid).watching() as watched:
                 time.sleep(SETTLES_S)
                 before = watched.cpu_s

@@ -9,6 +9,10 @@
     times         minutes, and ranges of minutes and days
     together      steps that run at the same time
     run           one batch after the other, from the sources to gold
+    failures      what tables that failed still lack
+    work          what a batch is doing, and how long that may take
+    progress      what a command is doing, for a terminal and for a log
+    comments      the comments of columns, from the dictionary
     what_if       what if: a recorded load against a proposed quota file
     streaming     the stream, its checkpoint and its progress messages
     alive         the file by which a supervisor sees that the stream goes on

@@ -8,13 +8,11 @@ import os
 import shutil
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -23,15 +21,15 @@ import click
 
 from pipeline import alive
 from pipeline.errors import first_line
+from pipeline.progress import Progress
 
 if TYPE_CHECKING:
+    from pipeline.failures import Failures
     from pipeline.listing import Listing
-    from pipeline.tables import Warehouse
+    from pipeline.tables import Table, Warehouse
 
 CONNECT_TIMEOUT_S: Final = 5.0
 INTERRUPTED: Final = 130
-SHOW_CURSOR: Final = b"\x1b[?25h"
-"""`_status` hides it."""
 S3_ENDPOINT: Final = "spark.hadoop.fs.s3a.endpoint"
 NO_TABLES: Final = "no tables at {}; run `weir pipeline run` or `backfill` first"
 
@@ -153,31 +151,38 @@ def run(
     **where: Any,
 ) -> None:
     """Read the event topics into the tables. Continues where the last run stopped."""
-    client = _key_values(options, "--option")
+    client, progress = _key_values(options, "--option"), Progress()
     _be_alive()
-    _check_reachable(bootstrap)
-    with _open_warehouse(use=Use.WRITE, **where) as warehouse:
+    with progress.stage(f"Looking for {bootstrap}"):
+        _check_reachable(bootstrap)
+    with _open_warehouse(progress, use=Use.WRITE, **where) as warehouse:
         from pipeline.batches import Batches
+        from pipeline.failures import Failures
         from pipeline.offsets import TopicMadeAnewError
         from pipeline.retention import Retention
         from pipeline.schedule import Maintenance, Schedule
         from pipeline.streaming import Stream
+        from pipeline.work import Work
 
-        batches = Batches()
-        stream = Stream(warehouse, bootstrap, client, max_records, batches)
+        batches, failures, work = Batches(), Failures(progress.line), Work()
+        stream = Stream(warehouse, bootstrap, client, max_records, batches, failures, work)
         retention = Retention(keep_bronze, keep_silver, keep_gold)
         maintenance = Maintenance(warehouse, retention, batches=batches)
-        click.echo(f"From {bootstrap} into {warehouse.root}")
-        with _status("Reading events") as write:
+        progress.line(f"From {bootstrap} into {warehouse.root}")
+        with progress.stage(work.text):
             is_maintained = bool(maintain_every) and not is_once
-            schedule = Schedule(maintenance.due, timedelta(minutes=maintain_every), write)
+            schedule = Schedule(maintenance.due, timedelta(minutes=maintain_every), progress.line)
             with schedule if is_maintained else nullcontext():
                 try:
-                    for progress in stream.once() if is_once else stream.continuous(every):
-                        write(progress)
+                    for line in stream.once() if is_once else stream.continuous(every):
+                        progress.often(line)
                 except TopicMadeAnewError as error:
                     raise click.ClickException(str(error)) from error
-        click.echo("No records are left.")
+            progress.flush()
+            work.is_doing("Looking for records that came meanwhile")
+            left = stream.left()
+        click.echo(f"{left}.")
+        _check_whole(failures)
 
 
 @pipeline.command()
@@ -187,12 +192,17 @@ def backfill(path: str, **where: Any) -> None:
     """Add the records in the files at PATH; skip those that the tables already have."""
     if _is_local(path, where["master"]):
         _check_readable(path)
-    with _open_warehouse(use=Use.WRITE, other=path, **where) as warehouse:
+    progress = Progress()
+    with _open_warehouse(progress, use=Use.WRITE, other=path, **where) as warehouse:
         from pipeline import ledger, sources
+        from pipeline.failures import Failures
         from pipeline.run import Pipeline
+        from pipeline.work import Work
 
-        began, pipeline = time.monotonic(), Pipeline(warehouse)
-        with _status(f"Counting the records of {path}"):
+        began, work = time.monotonic(), Work()
+        failures = Failures(progress.line)
+        pipeline = Pipeline(warehouse, failures=failures, work=work)
+        with progress.stage(f"Counting the records of {path}"):
             raw = sources.files(warehouse.spark, path)
             rows = raw.count()
         if not rows:
@@ -205,7 +215,8 @@ def backfill(path: str, **where: Any) -> None:
             click.echo(
                 f"{left_out:,} records from before {first} are left out: retention has removed those days"
             )
-        with _status(f"Adding {rows:,} records of {path}"):
+        work.is_doing(f"Adding {rows:,} records of {path}")
+        with progress.stage(work.text):
             pipeline.add(raw)
             pipeline.make_days()
         seconds = time.monotonic() - began
@@ -213,6 +224,7 @@ def backfill(path: str, **where: Any) -> None:
             f"{rows:,} records of {path} read in {seconds:.1f} s ({rows / seconds:,.0f}/s), "
             f"{pipeline.rows:,} of them new, {warehouse.root}"
         )
+        _check_whole(failures)
 
 
 @pipeline.command()
@@ -227,10 +239,11 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
             raise click.ClickException(f"{folder} already exists; export needs a new folder")
         _check_creatable(folder)
     _check_reachable(bootstrap)
-    with _open_warehouse(use=Use.NO_TABLE, other=folder, **where) as warehouse:
+    progress = Progress()
+    with _open_warehouse(progress, use=Use.NO_TABLE, other=folder, **where) as warehouse:
         from pipeline import sources
 
-        with _status(f"Writing to {folder}"):
+        with progress.stage(f"Writing to {folder}"):
             sources.everything(warehouse.spark, bootstrap, client).write.parquet(folder)
         click.echo(f"Written to {folder}")
 
@@ -259,7 +272,8 @@ def what_if(
         limits = read_limits(quotas)
     except BadFileError as error:
         raise click.ClickException(str(error)) from error
-    with _open_warehouse(use=Use.READ, must_exist=True, **where) as warehouse:
+    progress = _beside_results()
+    with _open_warehouse(progress, use=Use.READ, must_exist=True, **where) as warehouse:
         from pipeline.formats import REQUESTS
         from pipeline.silver import TABLES
         from pipeline.what_if import clusters_of, recorded, simulate
@@ -274,7 +288,8 @@ def what_if(
                 f"node {node} is in several clusters: choose one with --cluster ({', '.join(clusters)})"
             )
         try:
-            summary = simulate(recorded(requests, *days, node, cluster), limits)
+            with progress.stage(f"Simulating {days[0]} to {days[1]}"):
+                summary = simulate(recorded(requests, *days, node, cluster), limits)
         except (BadFileError, TooManyEventsError) as error:
             raise click.ClickException(str(error)) from error
         if summary is None:
@@ -302,6 +317,10 @@ def tables(is_schema: bool, **where: Any) -> None:
     click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
     for each in listing.lines:
         click.echo(f"{each.name:<40}{each.rows:>12,}{each.files:>8,}{each.nbytes:>14,}  {each.written}")
+    for name in listing.created:
+        click.echo(f"{name:<40}{'being created':>12}")
+    for name, column, rows in listing.beyond:
+        click.echo(f"{name}: {column} is beyond 64 bits, and null, in {rows:,} of the rows")
     for topic, reason, count in listing.quarantined:
         click.echo(f"{count:,} of {topic} in quarantine: {reason}")
     for topic, count in listing.lost:
@@ -320,15 +339,16 @@ def _listing(warehouse: str, master: str, **how: Any) -> "Listing":
             raise _not_installed(error) from error
         except listing.UnreadableTableError as error:
             raise click.ClickException(str(error)) from error
-    with _open_warehouse(warehouse, master, use=Use.READ, must_exist=True, **how) as opened:
+    progress = _beside_results()
+    with _open_warehouse(progress, warehouse, master, use=Use.READ, must_exist=True, **how) as opened:
         from pipeline.loss import lost
-        from pipeline.maintain import quarantined, table_descriptions
+        from pipeline.maintain import beyond, quarantined, table_descriptions
 
         lines = [
             listing.Line(each.table.name, each.rows, each.files, each.nbytes, each.written)
             for each in table_descriptions(opened)
         ]
-        return listing.Listing(lines, list(quarantined(opened)), lost(opened))
+        return listing.Listing(lines, list(quarantined(opened)), lost(opened), list(beyond(opened)))
 
 
 @pipeline.command()
@@ -345,7 +365,8 @@ def maintain(keep_hours: int, keep_bronze: int, keep_silver: int, keep_gold: int
     """Remove rows beyond their retention, cluster past days, compact small files, and remove files that no
     version of the last hours needs. `run --continuous` does the same by itself.
     """
-    with _open_warehouse(use=Use.WRITE, must_exist=True, **where) as warehouse:
+    progress = Progress()
+    with _open_warehouse(progress, use=Use.WRITE, must_exist=True, **where) as warehouse:
         from pipeline.ledger import notes
         from pipeline.maintain import maintain as each_table
         from pipeline.retention import Retention
@@ -353,15 +374,44 @@ def maintain(keep_hours: int, keep_bronze: int, keep_silver: int, keep_gold: int
 
         maintenance = Maintenance(warehouse, Retention(keep_bronze, keep_silver, keep_gold), keep_hours)
         today = datetime.now(UTC).date()
-        with _status("Maintaining the tables") as write:
-            for line in (*maintenance.remove(today), *maintenance.cluster(today, notes(warehouse))):
-                write(line)
-            for table, joined, left in each_table(warehouse, keep_hours):
-                write(f"{table.name:<40}{joined:>8,} files compacted, {left:>6,} files now")
+
+        def failed(table: "Table", error: Exception) -> None:
+            maintenance.failed.add(table.name)
+            progress.line(f"Warning: {table.name} failed: {first_line(error)}")
+
+        with progress.stage("Maintaining the tables"):
+            known = notes(warehouse)
+            for steps in (
+                maintenance.remove(today),
+                maintenance.cluster(today, known),
+                maintenance.comment(known),
+            ):
+                for line in steps:
+                    progress.line(line)
+            for table, joined, left in each_table(warehouse, keep_hours, failed):
+                progress.line(f"{table.name:<40}{joined:>8,} files compacted, {left:>6,} files now")
+        if maintenance.failed:
+            raise click.ClickException(f"{', '.join(sorted(maintenance.failed))} could not be maintained")
+
+
+def _beside_results() -> Progress:
+    """Return the progress of a command whose standard output has a result alone. A copy of standard error,
+    because Spark's start takes the original.
+    """
+    return Progress(os.fdopen(os.dup(2), "w", encoding="utf-8"))
+
+
+def _check_whole(failures: "Failures") -> None:
+    """End the command with status 1 if a table lacks something."""
+    if failures.tables:
+        raise click.ClickException(
+            f"{', '.join(failures.tables)} failed: the next run makes what is missing, if it can"
+        )
 
 
 @contextmanager
 def _open_warehouse(
+    progress: Progress,
     warehouse: str,
     master: str,
     memory: str,
@@ -372,14 +422,15 @@ def _open_warehouse(
 ) -> Iterator["Warehouse"]:
     """Open a warehouse and end the session with the block. `other` is a further path or URL that is used.
     Errors of Spark become one-line messages, and a table that cannot be used in this way ends the command
-    before it writes.
+    before it writes, or is told of if the command can do without.
     """
-    try:
-        import delta  # noqa: F401 - only tests for the package
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-    except ImportError as error:
-        raise _not_installed(error) from error
+    with progress.stage("Loading PySpark"):
+        try:
+            import delta  # noqa: F401 - only tests for the package
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+        except ImportError as error:
+            raise _not_installed(error) from error
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("Java not found; Spark needs Java 17, on PATH or in JAVA_HOME")
     if _is_local(warehouse, master):
@@ -407,8 +458,13 @@ def _open_warehouse(
     # Who asks for Spark's log gets it as Spark writes it.
     log = nullcontext() if session.LOG_LEVEL in spark_settings else start_log.kept()
     with log as kept:
+
+        def starting() -> str:
+            fetched = None if has_jars or kept is None else kept.last_fetched()
+            return "Starting Spark" if fetched is None else f"Fetching Spark's jars: {fetched}"
+
         try:
-            with _status("Starting Spark" if has_jars else "Fetching the jars and starting Spark"):
+            with progress.stage(starting):
                 spark = session.open_session(master, memory=memory, settings=spark_settings, uses_s3=uses_s3)
         except Exception as error:
             reason = f"Spark did not start: {first_line(error)}" if kept is None else kept.reason(error)
@@ -420,8 +476,10 @@ def _open_warehouse(
         if must_exist and not opened.exists(EVENTS):
             raise click.ClickException(NO_TABLES.format(warehouse))
         if use is not Use.NO_TABLE:
-            with _status("Checking the tables"):
-                check_tables(opened, is_written=use is Use.WRITE)
+            with progress.stage("Checking the tables"):
+                unusable = check_tables(opened, is_written=use is Use.WRITE)
+            for line in unusable:
+                progress.line(f"Warning: {line}; all else goes on without it")
         yield opened
     except UnusableTableError as error:
         raise click.ClickException(str(error)) from error
@@ -429,17 +487,6 @@ def _open_warehouse(
         raise click.ClickException(first_line(error)) from error
     finally:
         spark.stop()
-
-
-@contextmanager
-def _status(text: str) -> Iterator[Callable[[str], None]]:
-    """Show that the block runs, if the output is a terminal. Yields a function that writes a plain line."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console()
-    with console.status(Text(text)):
-        yield partial(console.out, highlight=False)
 
 
 def _stop_handler(jvm: Any) -> Callable[[int, object], None]:
@@ -452,8 +499,6 @@ def _stop_handler(jvm: Any) -> Callable[[int, object], None]:
     def interrupted(_signal: int, _frame: object) -> None:
         if jvm is not None:
             jvm.kill()
-        if sys.stdout.isatty():
-            os.write(1, SHOW_CURSOR)
         os.write(2, b"\nStopped.\n")
         os._exit(INTERRUPTED)
 

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import silver
 from pipeline.batches import Batches
 from pipeline.conflicts import repeated
+from pipeline.failures import ERRORS, Failures
 from pipeline.formats import QUOTA_CHANGES
 from pipeline.forward import bring_forward
 from pipeline.gold import advice, clients, connections, limits, software, throttling, usage
@@ -55,7 +56,9 @@ class Days:
         self,
         policy: advice.Policy = advice.Policy(),  # noqa: B008
         batches: Batches | None = None,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = Failures() if failures is None else failures
         self._policy = policy
         self._batches = Batches() if batches is None else batches
         self._noted: set[int] = set()
@@ -95,15 +98,17 @@ class Days:
         slots = defaultdict[str, set[int | None]](set)
         for row in notes:
             slots[row["day"]].add(row["slot"])
-        self._bring_forward(together, slots)
+        is_forward = self._bring_forward(together, slots)
         for day, of_day in sorted(slots.items()):
-            self._run(together, f"weir-{day}", _steps_of(day, _minutes(of_day), self._policy))
+            is_made = self._run(together, day, _steps_of(day, _minutes(of_day), self._policy))
+            if not (is_made and is_forward):
+                continue  # It stays due.
             done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
 
-    def _bring_forward(self, together: Together, days: Iterable[str]) -> None:
+    def _bring_forward(self, together: Together, days: Iterable[str]) -> bool:
         """Let the sums of clients have all that silver has of these days. What names software is needed from
-        days before them too.
+        days before them too. Return whether no table failed.
         """
         each = {date.fromisoformat(day) for day in days}
         look_back = range(software.LOOK_BACK.days + 1)
@@ -114,17 +119,28 @@ class Days:
             )
             for forward in clients.ALL
         }
-        self._run(together, "weir-forward", steps)
+        return self._run(together, "forward", steps)
 
-    def _run(self, together: Together, tag: str, steps: Mapping[str, Step]) -> None:
-        def after_batch(step: Step) -> Step:
+    def _run(self, together: Together, name: str, steps: Mapping[str, Step]) -> bool:
+        """Run the steps, by their tables; return whether none failed."""
+        failed = set[str]()
+
+        def after_batch(table: str, step: Step) -> Step:
             def run(warehouse: Warehouse) -> None:
                 self._batches.wait()
-                step(warehouse)
+                try:
+                    step(warehouse)
+                except ERRORS as error:
+                    self._failures.day_failed(table, name, error)
+                    failed.add(table)
+                else:
+                    self._failures.day_made(table, name)
 
             return run
 
-        together.run(tag, {name: after_batch(step) for name, step in steps.items()}, at_once=AT_ONCE)
+        each = {table: after_batch(table, step) for table, step in steps.items()}
+        together.run(f"weir-{name}", each, at_once=AT_ONCE)
+        return not failed
 
 
 def _notes(warehouse: Warehouse) -> list[Row]:

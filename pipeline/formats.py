@@ -163,12 +163,13 @@ SPARE_COUNTS: Final = {
 }
 """Optional counts; older brokers do not write all of them."""
 
-MAX_COUNT: Final = 2**53
-"""Maximum of a count: a thousand of them can be summed, and each is exact in every language."""
+MAX_COUNT: Final = 2**40
+"""Maximum of a count, and of a measure: a trillion requests or bytes of one second, or as many milliseconds,
+which are 34 years. A minute of one client has 8 million such records before a sum of them is beyond 64 bits.
+"""
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}
-"""Optional fields that must be finite numbers."""
-
+"""Optional fields that must be numbers; their absolute value is at most `MAX_COUNT`."""
 
 NODE: Final = "node"
 

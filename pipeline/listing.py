@@ -6,7 +6,7 @@ Used by `command`. Tables at a URL are Spark's, which has the access to their st
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,19 @@ from pipeline.errors import first_line
 QUARANTINE: Final = "silver/quarantine"
 LOST: Final = "gold/lost_records"
 LOG: Final = "_delta_log"
+
+
+SUMS: Final = {
+    "gold/usage_per_minute": (
+        *("produce_bytes", "fetch_bytes", "requests", "errors", "throttle_ms", "handler_us"),
+    ),
+    "gold/phase_quantiles_per_minute": ("timed",),
+    "gold/latency_by_software_per_day": ("timed",),
+    "gold/throttling_per_minute": ("throttles", "throttle_ms"),
+    "gold/throttle_compliance_per_day": ("throttles", "throttle_ms", "waited", "sent_early"),
+    "gold/connection_storms": ("attempts",),
+}
+"""Columns that are null only if their sum is beyond 64 bits."""
 
 
 class UnreadableTableError(Exception):
@@ -37,25 +50,41 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """`quarantined` are (topic, reason, records), `lost` (topic, records); the most first."""
+    """`quarantined` are (topic, reason, records), `lost` (topic, records); the most first. `beyond` are
+    (table, column of `SUMS`, rows), `created` the tables whose first version is not written yet.
+    """
 
     lines: list[Line]
     quarantined: list[tuple[str, str, int]]
     lost: list[tuple[str, int]]
+    beyond: list[tuple[str, str, int]] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
 
 
 def of_folder(root: Path) -> Listing:
     """List the tables in a folder. Raises UnreadableTableError, and ImportError without the packages."""
     # deltalake says late, and as an error of the table, that it needs this.
     import_module("pyarrow")
-    return Listing(list(_lines(root)), _quarantined(root), _lost(root))
+    found = Listing([], _quarantined(root), _lost(root))
+    for documented in TABLES:
+        path = documented.path
+        table = _table(root, path)
+        if table is not None:
+            found.lines.append(_line(root, path, table))
+            found.beyond.extend(_beyond(path, table))
+        elif (root / path / LOG).is_dir():
+            found.created.append(documented.name)
+    return found
 
 
-def _lines(root: Path) -> Iterator[Line]:
-    for table in TABLES:
-        found = _table(root, table.path)
-        if found is not None:
-            yield _line(root, table.path, found)
+def _beyond(path: str, table: Any) -> Iterator[tuple[str, str, int]]:
+    """Yield the sums that some rows do not have, by the statistics in the table's log."""
+    files = table.get_add_actions(flatten=True)
+    for column in SUMS.get(path, ()):
+        name = f"null_count.{column}"
+        rows = sum(filter(None, files[name].to_pylist())) if name in files.schema.names else 0
+        if rows:
+            yield path.replace("/", "."), column, rows
 
 
 def _line(root: Path, path: str, table: Any) -> Line:
@@ -93,13 +122,16 @@ def _rows(root: Path, path: str, columns: list[str]) -> Iterator[dict[str, Any]]
 
 
 def _table(root: Path, path: str) -> Any:
-    """Return the table, or None if there is none."""
+    """Return the table, or None if there is none, or no version of it yet."""
     from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
 
     if not (root / path / LOG).is_dir():
         return None
     try:
         return DeltaTable(root / path)
+    except TableNotFoundError:
+        return None
     except Exception as error:
         raise _unreadable(root, path, error) from error
 

@@ -233,5 +233,5 @@ def lost(warehouse: Warehouse) -> list[tuple[str, int]]:
     """Return the lost records by topic, the most first."""
     if not warehouse.exists(LOST):
         return []
-    counts = warehouse.read(LOST).groupBy("topic").agg(F.sum("records").alias("records"))
+    counts = warehouse.read(LOST).groupBy("topic").agg(F.try_sum("records").alias("records"))
     return [(row["topic"], row["records"]) for row in counts.orderBy(F.desc("records"), "topic").collect()]

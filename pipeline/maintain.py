@@ -7,7 +7,7 @@ A table is clustered by Z-order within each day, not by liquid clustering: with 
 retention and `replaceWhere` take whole files out of the log, and liquid clustering allows no partitions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import loss, silver
 from pipeline.days import DUE
+from pipeline.failures import ERRORS, FAILED
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
 from pipeline.gold import (
     advice,
@@ -30,6 +31,7 @@ from pipeline.gold import (
     usage,
 )
 from pipeline.ledger import LEDGER
+from pipeline.listing import SUMS
 from pipeline.otlp import tables as otlp
 from pipeline.otlp.totals import LAST_TOTALS
 from pipeline.run import ADDED
@@ -58,7 +60,7 @@ ALL: Final = (
     advice.TABLE,
 )
 
-STATE: Final = (LEDGER, DUE, ADDED, LAST_TOTALS)
+STATE: Final = (LEDGER, DUE, ADDED, LAST_TOTALS, FAILED)
 """Tables about the warehouse itself, which are not for readers."""
 
 CLIENT: Final = ("principal", "client_id")
@@ -118,15 +120,38 @@ def quarantined(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
             yield row["topic"], row["reason"], row["count"]
 
 
-def maintain(warehouse: Warehouse, keep_hours: int = MIN_HOURS) -> Iterator[tuple[Table, int, int]]:
-    """Compact and vacuum each table; yield it with the numbers of compacted and of present files."""
+def beyond(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
+    """Yield the sums that some rows do not have because they are beyond 64 bits, with the number of rows."""
     for table in ALL:
-        if warehouse.exists(table):
+        columns = SUMS.get(table.path, ())
+        if columns and warehouse.exists(table):
+            counts = (F.count_if(F.col(name).isNull()).alias(name) for name in columns)
+            (found,) = warehouse.read(table).agg(*counts).collect()
+            yield from ((table.name, name, found[name]) for name in columns if found[name])
+
+
+def maintain(
+    warehouse: Warehouse,
+    keep_hours: int = MIN_HOURS,
+    failed: Callable[[Table, Exception], None] | None = None,
+) -> Iterator[tuple[Table, int, int]]:
+    """Compact and vacuum each table; yield it with the numbers of compacted and of present files. `failed`
+    gets the tables that fail; without it their error is raised.
+    """
+    for table in ALL:
+        if not warehouse.exists(table):
+            continue
+        try:
             compacted = compact(warehouse, table)
             vacuum(warehouse, table, keep_hours)
             files = _delta(warehouse, table).detail().select("numFiles").first()
-            assert files is not None
-            yield table, compacted, files["numFiles"]
+        except ERRORS as error:
+            if failed is None:
+                raise
+            failed(table, error)
+            continue
+        assert files is not None
+        yield table, compacted, files["numFiles"]
 
 
 def compact(warehouse: Warehouse, table: Table) -> int:

@@ -23,6 +23,12 @@ class TopicMadeAnewError(Exception):
     """The offsets of a topic decreased, or the topic was deleted and created again."""
 
 
+def newest(spark: SparkSession, checkpoint: str) -> Offsets:
+    """Return the offsets up to which the last batch of a checkpoint reads."""
+    files = _files(spark, f"{checkpoint}/{OFFSETS}")
+    return files[max(files)] if files else {}
+
+
 class OffsetCheck:
     """Compares the offsets of each batch of a stream with those of the batches before."""
 
@@ -57,16 +63,17 @@ class OffsetCheck:
         self._last = batch, offsets
 
     def _files(self, path: str) -> dict[int, Offsets]:
-        """Return the offsets by batch; none of a file that the checkpoint no longer has."""
-        try:
-            rows = (
-                self._spark.read.text(self._folder + path, wholetext=True)
-                .select("value", "_metadata.file_name")
-                .collect()
-            )
-        except PySparkException:
-            return {}
-        return {int(row["file_name"]): parsed(row["value"]) for row in rows if row["file_name"].isdigit()}
+        return _files(self._spark, self._folder + path)
+
+
+def _files(spark: SparkSession, path: str) -> dict[int, Offsets]:
+    """Return the offsets by batch; none of a file that the checkpoint no longer has."""
+    try:
+        texts = spark.read.text(path, wholetext=True)
+        rows = texts.select("value", "_metadata.file_name").collect()
+    except PySparkException:
+        return {}
+    return {int(row["file_name"]): parsed(row["value"]) for row in rows if row["file_name"].isdigit()}
 
 
 def parsed(text: str) -> Offsets:

@@ -3,7 +3,8 @@
 A batch may be repeated after a kill at any point: its number identifies the rows that it has appended, and
 gold is recomputed from silver for the minutes that the batch changed. So the tables equal those of an
 undisturbed run, and late events change the minutes to which they belong. Rows that are added, not appended
-under a batch number, use the version of bronze that they created as their number.
+under a batch number, use the version of bronze that they created as their number. A table that fails stops
+neither the others nor the next batch, if somebody is told: see `failures`.
 
 Records are requested once: later steps read what bronze's version has added. Several kinds of events are
 processed at the same time, each in a session of its own. The number of rows and the changed minutes are
@@ -11,7 +12,8 @@ observed while silver is written; only a repeated batch, which writes nothing, c
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -25,15 +27,18 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import loss, silver
 from pipeline.conflicts import repeated
 from pipeline.days import Days
+from pipeline.failures import ERRORS, RECORDS_AGAIN, Failures, Version
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES, TRANSACTIONS
-from pipeline.gold import advice, connections, latency, throttling, usage
+from pipeline.gold import advice, client_metrics, connections, latency, throttling, usage
 from pipeline.ledger import addable
 from pipeline.minute_sizes import MinuteSizes
 from pipeline.otlp import tables as pushes
+from pipeline.session import runs_locally
 from pipeline.sources import EVENTS, dated
 from pipeline.tables import NO_SETTINGS, Table, Warehouse, Write
 from pipeline.times import Minutes, changes_in, changes_of, minute_of
 from pipeline.together import Step, Together
+from pipeline.work import Work
 
 STREAM: Final = "stream"
 """The name under which tables count the stream's batches."""
@@ -49,6 +54,7 @@ LOSS: Final = "loss"
 UNKNOWN: Final = "unknown topics"
 
 TOPICS: Final = (*silver.TABLES, TELEMETRY)
+STEPS: Final = (*TOPICS, UNKNOWN, LOSS)
 
 MAX_INTERPRETED: Final = 5_000
 """The most records of a step whose plans are interpreted. The times of its minutes are constants in them, so
@@ -73,10 +79,12 @@ ONE_TASK: Final = {
     "spark.sql.files.minPartitionNum": "1",
 }
 
-INTERPRETED: Final = ONE_TASK | {
+UNCOMPILED: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+
+INTERPRETED: Final = ONE_TASK | UNCOMPILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +105,13 @@ BY_MINUTE: Final = (
     ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms, is_rare=True),
 )
 
-Records = Callable[[Warehouse], DataFrame]
-"""Returns the records of a batch for a session of its own."""
-
 
 class Pipeline:
     """Brings rows of `sources.RAW` into the tables of one warehouse.
 
-    `days` notes the days that a batch has changed. `rows` counts the records that were processed. Steps of up
-    to `max_interpreted` records do not compile their plans, nor does gold for minutes of about so many.
+    `days` notes the days that a batch has changed, `failures` what tables lack; `work` is told what it does.
+    `rows` counts the records that were processed. Steps of up to `max_interpreted` records do not compile
+    their plans, nor does gold for minutes of about so many.
     """
 
     def __init__(
@@ -114,16 +120,23 @@ class Pipeline:
         policy: advice.Policy = advice.Policy(),  # noqa: B008
         days: Days | None = None,
         max_interpreted: int = MAX_INTERPRETED,
+        failures: Failures | None = None,
+        work: Work | None = None,
     ) -> None:
         self.warehouse = warehouse
         self.max_interpreted = max_interpreted
-        self.days = Days(policy) if days is None else days
+        self.failures = Failures() if failures is None else failures
+        self.days = Days(policy, failures=self.failures) if days is None else days
+        self.work = Work() if work is None else work
         self.rows = 0
+        self._is_local = runs_locally(warehouse.spark)
         self._together = Together(warehouse)
         self._positions: loss.Positions | None = None
         self._quarantine = Lock()
+        self._failed = set[str]()
         self._sizes = {topic: MinuteSizes() for topic in silver.TABLES}
         warehouse.keep_changes(EVENTS)
+        self.failures.load(warehouse)
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """Process a batch of a stream; the same `batch` must have the same rows when repeated."""
@@ -134,7 +147,7 @@ class Pipeline:
         if version is not None:
             known = seen.get
             known[UNKNOWN] = known.pop("all") - sum(known.values())
-            self._process(known, partial(_added_by, version=version), writer, batch)
+            self._process(known, Version(writer, batch, version))
             return
         version = self.warehouse.version_of(EVENTS, origin, batch)
         if version is None:
@@ -155,6 +168,7 @@ class Pipeline:
     def make_days(self) -> None:
         """Recompute the tables of whole days for the changed days, of any process."""
         self._take_added()
+        self._catch_up()
         self.days.make(self.warehouse)
 
     def _take_added(self) -> None:
@@ -173,46 +187,120 @@ class Pipeline:
     def _take_version(self, version: int, writer: str, batch: int) -> None:
         """Process rows that were written to bronze."""
         counts = _by_topic(self.warehouse.changes(EVENTS, version, version))
-        self._process(counts, partial(_added_by, version=version), writer, batch)
+        self._process(counts, Version(writer, batch, version))
 
-    def _steps(self, counts: dict[str, int], writer: str, batch: int) -> dict[str, Callable[..., None]]:
+    def _steps(
+        self, counts: dict[str, int], writer: str, batch: int, version: Version | None = None
+    ) -> dict[str, Callable[..., None]]:
         """Return the steps of a batch; each takes its warehouse and the batch's records."""
-        write, tag = partial(self._append, writer, batch), _tag(writer, batch)
+        tag = _tag(writer, batch)
+
+        def write(step: str) -> Write:
+            return partial(self._append, step, writer, batch, version)
+
         steps: dict[str, Callable[..., None]] = {
             # The order in which they begin: users look at the rows of clients first.
-            REQUESTS: partial(self._take_topic, REQUESTS, counts[REQUESTS], tag, write),
-            TELEMETRY: partial(self._take_pushes, write),
+            REQUESTS: partial(self._take_topic, REQUESTS, counts[REQUESTS], tag, write(REQUESTS)),
+            TELEMETRY: partial(self._take_pushes, write(TELEMETRY)),
         }
         for topic in (THROTTLES, CONNECTIONS, QUOTA_CHANGES, TRANSACTIONS):
-            steps[topic] = partial(self._take_topic, topic, counts[topic], tag, write)
-        steps[UNKNOWN] = partial(_take_unknown, write)
-        steps[LOSS] = partial(self._count_lost, write)
+            steps[topic] = partial(self._take_topic, topic, counts[topic], tag, write(topic))
+        steps[UNKNOWN] = partial(_take_unknown, write(UNKNOWN))
+        # Without a version an error ends the step: the positions must not be ahead of the gaps.
+        steps[LOSS] = partial(self._count_lost, partial(self._append, LOSS, writer, batch, None))
         return {name: step for name, step in steps.items() if name == LOSS or counts[name]}
 
-    def _process(self, counts: dict[str, int], records: Records, writer: str, batch: int) -> None:
+    def _process(self, counts: dict[str, int], version: Version) -> None:
         """Run the steps at the same time."""
+        self._catch_up()
         if not sum(counts.values()):
             return
         self.rows += sum(counts.values())
+        self.work.begin(f"batch {version.batch}", counts)
+        self._run_steps(counts, version, STEPS)
+        self.work.end()
 
-        def reading(step: Callable[..., None]) -> Step:
-            return lambda warehouse: step(warehouse, records(warehouse))
+    def _run_steps(self, counts: dict[str, int], version: Version, names: Collection[str]) -> None:
+        """Run those of the steps that have records; what fails is noted."""
 
-        steps = {name: reading(step) for name, step in self._steps(counts, writer, batch).items()}
+        def reading(name: str, step: Callable[..., None]) -> Step:
+            def run(warehouse: Warehouse) -> None:
+                if self.failures.is_blocked(name, name, version):
+                    self._note_failed(warehouse, name, name, version, None)
+                    return
+                self.work.step_begins(name)
+                try:
+                    step(warehouse, warehouse.changes(EVENTS, version.number, version.number))
+                except ERRORS as error:
+                    if name == LOSS:
+                        self._positions = None
+                    self._note_failed(warehouse, name, name, version, error)
+                finally:
+                    self.work.step_ends(name)
+
+            return run
+
+        found = self._steps(counts, version.writer, version.batch, version)
+        steps = {name: reading(name, step) for name, step in found.items() if name in names}
         settings = {name: self._settings_for(_records_of(name, counts)) for name in steps}
-        self._together.run(_tag(writer, batch), steps, settings, AT_ONCE)
+        self._together.run(_tag(version.writer, version.batch), steps, settings, AT_ONCE)
+
+    def _catch_up(self) -> None:
+        """Make what tables lack that failed before."""
+        for step, version in self.failures.versions():
+            lacking = self.failures.lacking(step, version)
+            if all(self.failures.is_blocked(table, step, version) for table in lacking):
+                continue
+            self._failed.clear()
+            try:
+                counts = _by_topic(self.warehouse.changes(EVENTS, version.number, version.number))
+            except ERRORS as error:
+                self.failures.told(EVENTS.path, error, RECORDS_AGAIN)
+                continue
+            self._run_steps(counts, version, [step])
+            self.failures.version_made(self.warehouse, lacking - self._failed, step, version)
+        for each in BY_MINUTE:
+            self.failures.make_again(self.warehouse, each.table, partial(self._make_again, each))
+        again = partial(pushes.make_again, self.warehouse)
+        self.failures.make_again(self.warehouse, client_metrics.TABLE, again)
 
     def _settings_for(self, records: int) -> Mapping[str, str]:
+        if not self._is_local:
+            # Of a cluster the driver has the settings of its size.
+            return UNCOMPILED if records <= self.max_interpreted else NO_SETTINGS
         if records <= self.max_interpreted:
             return INTERPRETED
         return ONE_TASK if records <= MAX_OF_ONE_TASK else NO_SETTINGS
 
     def _append(
-        self, writer: str, batch: int, warehouse: Warehouse, table: Table, rows: DataFrame, part: str
-    ) -> bool:
-        # Delta refuses one of two writers that make or change a table at once; only this table has several.
-        with self._quarantine if table is silver.QUARANTINE else nullcontext():
-            return warehouse.append_once(table, rows, f"{writer}:{part}", batch) is not None
+        self,
+        step: str,
+        writer: str,
+        batch: int,
+        version: Version | None,
+        warehouse: Warehouse,
+        table: Table,
+        rows: DataFrame,
+        part: str,
+    ) -> bool | None:
+        if version is not None and self.failures.is_blocked(table.path, step, version):
+            self._note_failed(warehouse, table.path, step, version, None)
+            return None
+        try:
+            # Delta refuses one of two writers that make or change a table at once; only this one has several.
+            with self._quarantine if table is silver.QUARANTINE else nullcontext():
+                return warehouse.append_once(table, rows, f"{writer}:{part}", batch) is not None
+        except ERRORS as error:
+            if version is None:
+                raise
+            self._note_failed(warehouse, table.path, step, version, error)
+            return None
+
+    def _note_failed(
+        self, warehouse: Warehouse, table: str, step: str, version: Version, error: Exception | None
+    ) -> None:
+        self._failed.add(table)
+        self.failures.note_version(warehouse, table, step, version, error)
 
     def _process_in_order(self, counts: dict[str, int], rows: DataFrame, writer: str, batch: int) -> None:
         if sum(counts.values()):
@@ -224,7 +312,7 @@ class Pipeline:
         self._positions = loss.take(warehouse, records, write, self._positions)
 
     def _take_pushes(self, write: Write, warehouse: Warehouse, records: DataFrame) -> None:
-        pushes.take(warehouse, records, write)
+        pushes.take(warehouse, records, write, self.failures)
 
     def _take_topic(
         self, topic: str, count: int, tag: str, write: Write, warehouse: Warehouse, records: DataFrame
@@ -234,26 +322,38 @@ class Pipeline:
         rows_written, changed = 0, set[int]()
         for table, rows in silver.by_table(topic, valid):
             seen = Observation()
-            if write(warehouse, table, rows.observe(seen, *changes_of(minute_of())), topic):
-                changes = seen.get
-            else:
-                changes = changes_in(rows, minute_of())
+            written = write(warehouse, table, rows.observe(seen, *changes_of(minute_of())), topic)
+            changes = seen.get if written else changes_in(rows, minute_of())
             rows_written += changes["rows"]
-            changed.update(changes["minutes"])
+            if written is not None:
+                changed.update(changes["minutes"])
         if rows_written < count:
             write(warehouse, silver.QUARANTINE, silver.quarantine_rows(events), topic)
         if minutes := Minutes.of(changed):
             made = {
-                each.table.path: partial(_make_minutes, each, minutes)
+                each.table.path: partial(self._make_minutes, each, minutes)
                 for each in BY_MINUTE
                 if each.source == topic
             }
             settings = self._settings_for(self._sizes[topic].after(changed, count))
             # The driver plans a small batch in most of its time: then usage, which users look at, is first.
-            at_once = 1 if settings is INTERPRETED else None
+            at_once = 1 if settings in (INTERPRETED, UNCOMPILED) else None
             self._together.run(tag, made, dict.fromkeys(made, settings), at_once)
         # Afterwards: the days may be made at any time from now on.
         self.days.note(warehouse, changed, until_midnight=topic == QUOTA_CHANGES)
+
+    def _make_minutes(self, each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> None:
+        make = partial(_make_minutes, each, minutes, warehouse)
+        self.failures.make(warehouse, each.table, make, lambda: minutes)
+
+    def _make_again(self, each: ByMinute, minutes: AbstractSet[int]) -> None:
+        """Recompute minutes of a table that failed; all that silver has if it was removed."""
+        if self.warehouse.exists(each.table):
+            _make_minutes(each, Minutes.of(minutes), self.warehouse)
+        else:
+            rows = each.make(self.warehouse.read(silver.TABLES[each.source]))
+            self.warehouse.replace(each.table, rows, "true")
+        self.days.note(self.warehouse, minutes)
 
 
 def was_added_up_to(warehouse: Warehouse) -> int | None:
@@ -284,10 +384,6 @@ def _records_of(step: str, counts: dict[str, int]) -> int:
     if step == LOSS:
         return sum(counts.values())
     return counts[step] * (RECORDS_OF_A_PUSH if step == TELEMETRY else 1)
-
-
-def _added_by(warehouse: Warehouse, version: int) -> DataFrame:
-    return warehouse.changes(EVENTS, version, version)
 
 
 def _by_topic(rows: DataFrame) -> dict[str, int]:

@@ -7,6 +7,7 @@ overtakes stays due.
     every hour (`every`)   small files are put together
     every UTC day          rows beyond their retention are removed; days that get no more events are
                            clustered; files that no version needs are removed
+    another dictionary     the comments of columns are written
 
 The step of each table waits until the stream's batch ends, though not for ever.
 """
@@ -20,10 +21,11 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from pipeline import maintain
+from pipeline import comments, maintain
 from pipeline.batches import Batches
 from pipeline.conflicts import CONFLICTS
 from pipeline.errors import first_line
+from pipeline.failures import ERRORS
 from pipeline.ledger import REMOVING, Notes, note, notes
 from pipeline.otlp import totals
 from pipeline.retention import LAYERS, Retention
@@ -33,6 +35,8 @@ COMPACTED: Final = "compacted"
 CLUSTERED: Final = "clustered"
 REMOVED: Final = "removed"
 VACUUMED: Final = "vacuumed"
+COMMENTED: Final = "commented"
+"""Its subject is the digest of the comments."""
 
 ALL: Final = "all"
 """The subject of a task that concerns every table."""
@@ -46,13 +50,16 @@ FIRST_ROUND_S: Final = 60.0
 
 @dataclass(slots=True)
 class Maintenance:
-    """The maintenance of one warehouse; `clock` gives the time in UTC."""
+    """The maintenance of one warehouse; `clock` gives the time in UTC. `failed` has the names of tables that
+    could not be maintained, which stop no others.
+    """
 
     warehouse: Warehouse
     retention: Retention = field(default_factory=Retention)
     keep_hours: int = maintain.MIN_HOURS
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     batches: Batches = field(default_factory=Batches)
+    failed: set[str] = field(default_factory=set)
 
     def due(self, every: timedelta) -> Iterator[str]:
         """Do what is due, yielding a line for each thing that was done."""
@@ -66,6 +73,21 @@ class Maintenance:
             yield from self._compact()
         if not _is_of(known, VACUUMED, today):
             yield from self._each(VACUUMED, self._vacuum, today)
+        yield from self.comment(known)
+
+    def comment(self, known: Notes) -> Iterator[str]:
+        """Write the comments of columns, if any has changed since that was done."""
+        digest, commented = comments.digest(), 0
+        if (COMMENTED, digest) in known:
+            return
+
+        def comment(table: Table) -> None:
+            nonlocal commented
+            commented += comments.update(self.warehouse.spark, table.path, self.warehouse.path(table))
+
+        yield from self._each(COMMENTED, comment, None, digest)
+        if commented:
+            yield f"the columns of {commented} tables commented"
 
     def remove(self, today: date) -> Iterator[str]:
         """Remove the rows that retention does not keep."""
@@ -97,6 +119,8 @@ class Maintenance:
                         maintain.cluster(self.warehouse, table, first, last)
                 except CONFLICTS:
                     yield f"{table.name} is written by another process; it is clustered later"
+                except ERRORS as error:
+                    yield self._failed(table, CLUSTERED, error)
                 else:
                     note(self.warehouse, CLUSTERED, table.path, self.clock(), last)
                     yield f"{table.name} clustered up to {last}"
@@ -113,11 +137,17 @@ class Maintenance:
         if files:
             yield f"{files:,} files compacted"
 
+    def _failed(self, table: Table, task: str, error: Exception) -> str:
+        self.failed.add(table.name)
+        return f"Warning: {table.name} failed: {first_line(error)}; it is {task} later"
+
     def _vacuum(self, table: Table) -> None:
         maintain.vacuum(self.warehouse, table, self.keep_hours)
 
-    def _each(self, task: str, act: Callable[[Table], None], day: date | None) -> Iterator[str]:
-        """Do a task for all tables and note it, unless another process was in the way of one."""
+    def _each(
+        self, task: str, act: Callable[[Table], None], day: date | None, subject: str = ALL
+    ) -> Iterator[str]:
+        """Do a task for all tables and note it, unless one failed or another process was in its way."""
         is_whole = True
         for table in (*maintain.ALL, *maintain.STATE):
             if self.warehouse.exists(table):
@@ -127,8 +157,11 @@ class Maintenance:
                 except CONFLICTS:
                     is_whole = False
                     yield f"{table.name} is written by another process; it is {task} later"
+                except ERRORS as error:
+                    is_whole = False
+                    yield self._failed(table, task, error)
         if is_whole:
-            note(self.warehouse, task, ALL, self.clock(), day)
+            note(self.warehouse, task, subject, self.clock(), day)
 
 
 def _is_of(known: Notes, task: str, day: date) -> bool:

@@ -33,8 +33,6 @@ SETTINGS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # A table's log is small here; Delta's default of 50 partitions costs more than all else.
-    "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
     # A small batch commits to a dozen tables; a checkpoint costs as much as such a commit, and all tables
     # write it in the same batch. (Delta: 10)
@@ -50,12 +48,6 @@ SETTINGS: Final = {
     # Gold's rows take about twenty times the size of its files in memory, and Spark broadcasts a table whose
     # files seem small.
     "spark.sql.sources.fileCompressionFactor": "20",
-    # Memory of a file's writer before it writes. (Parquet: 128 MiB)
-    "spark.hadoop.parquet.block.size": str(32 << 20),
-    # What compaction makes, and what it leaves alone: files that a query for one client can leave out, and
-    # that are not written again each hour. (Delta: 1 GiB both)
-    "spark.databricks.delta.optimize.maxFileSize": str(128 << 20),
-    "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
     # A batch has few days and topics: keeping their files open is cheaper than sorting its rows.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -76,6 +68,29 @@ SETTINGS: Final = {
     # for all tasks of the other.
     "spark.scheduler.mode": "FAIR",
     "spark.scheduler.allocation.file": (HERE / "fair_scheduler.xml").as_uri(),
+}
+
+ONE_MACHINE: Final = {
+    # A table's log is small here; Delta's default of 50 partitions costs more than all else.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Memory of a file's writer before it writes. (Parquet: 128 MiB)
+    "spark.hadoop.parquet.block.size": str(32 << 20),
+    # What compaction makes, and what it leaves alone: files that a query for one client can leave out, and
+    # that are not written again each hour. (Delta: 1 GiB both)
+    "spark.databricks.delta.optimize.maxFileSize": str(128 << 20),
+    "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
+    # Frames of a batch are small after their first stage, and this runs a job for each stage.
+    "spark.sql.adaptive.enabled": "false",
+    # With a heap this small G1 costs a third of an event's time. Classes take some 220 MB; by its default
+    # Java collects the whole heap five times until so many are loaded.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:MetaspaceSize=256m",
+}
+"""Settings for `local` masters. A cluster has Spark's and Delta's own."""
+
+CLUSTER: Final = {
+    # The tasks of many executors write many files: those of a partition are put together after the write
+    # that makes the fiftieth, instead of once an hour.
+    "spark.databricks.delta.autoCompact.enabled": "true",
 }
 
 S3_SETTINGS: Final = {
@@ -133,21 +148,46 @@ def open_session(
     """
     # Executors must use this interpreter, whatever python3 is on the machine.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName("weir-pipeline")
-    config = SETTINGS | {"spark.driver.memory": memory}
-    if master.startswith("local"):
+    if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # With a heap this small G1 costs a third of an event's time. Classes take some 220 MB; by its default
-        # Java collects the whole heap five times until so many are loaded.
-        config["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
-        config["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
-        # Frames of a batch are small after their first stage, and this runs a job for each stage.
-        config["spark.sql.adaptive.enabled"] = "false"
-        # VACUUM lists its files in as many tasks; Spark's default of 10,000 takes minutes on one machine.
-        config["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
-        if (classes := own_jars()) and CLASS_PATH not in (settings or {}):
+    builder = SparkSession.builder.master(master).appName("weir-pipeline")
+    for key, value in configuration(master, memory, settings or {}, uses_s3=uses_s3).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if LOG_LEVEL not in (settings or {}):
+        # The caller reports errors in one sentence; a task's stack trace adds nothing.
+        session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def is_local(master: str) -> bool:
+    """Return whether Spark runs in one process on this machine."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def runs_locally(spark: SparkSession) -> bool:
+    """Return the same of a session."""
+    return is_local(spark.conf.get("spark.master") or "")
+
+
+def configuration(
+    master: str, memory: str, settings: dict[str, str], *, uses_s3: bool = False
+) -> dict[str, str]:
+    """Return the settings of a session, as `open_session` takes them."""
+    config = SETTINGS | {"spark.driver.memory": memory}
+    if is_local(master):
+        # VACUUM lists its files in as many tasks as the second says; Spark's 10,000 take minutes on one
+        # machine.
+        parallelism = (
+            "spark.sql.shuffle.partitions",
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism",
+        )
+        config |= ONE_MACHINE | dict.fromkeys(parallelism, str(2 * _cores(master)))
+        if (classes := own_jars()) and CLASS_PATH not in settings:
             # Not in spark.jars, which Spark opens as files itself.
             config |= LOCAL_FILES | {CLASS_PATH: ":".join(map(str, classes))}
+    else:
+        config |= CLUSTER
     if uses_s3:
         config |= s3_settings()
     shipped = jars()
@@ -159,13 +199,7 @@ def open_session(
         shipped += own_jars()
     if shipped:
         config["spark.jars"] = ",".join(map(str, shipped))
-    for key, value in (config | (settings or {})).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    if LOG_LEVEL not in (settings or {}):
-        # The caller reports errors in one sentence; a task's stack trace adds nothing.
-        session.sparkContext.setLogLevel("OFF")
-    return session
+    return config | settings
 
 
 def s3_settings() -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from broker.common.principal import ANONYMOUS
 from pipeline import java_functions
 from pipeline.formats import (
     BROKEN,
@@ -21,6 +22,7 @@ from pipeline.formats import (
     MAX_COUNT,
     MEASURES,
     ORIGIN,
+    PHASES,
     QUOTA_CHANGES,
     QUOTA_EVENTS,
     REQUESTS,
@@ -33,13 +35,22 @@ from pipeline.formats import (
     origin,
     text_of,
 )
-from pipeline.histograms import LOCAL_US, event_of
+from pipeline.histograms import HISTOGRAMS, LOCAL_US, event_of
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import day_of
 
 CACHED: Final = "cached"
 CACHED_IN_VERSION_1: Final = "by_heart"
 """The source of requests that were answered from a cache."""
+
+CLIENT: Final = "client"
+"""The source of one client's requests; the others have no client."""
+
+UNNAMED: Final = {"principal": ANONYMOUS, "client_id": ""}
+"""What a broker writes of a client without a login, and without a client id."""
+
+ENDED: Final = ("closed", "aborted")
+"""Events of a client whose names are `""` if the broker does not know them."""
 
 ORIGIN_IN_VERSION_1: Final = "door"
 """The field `origin` of a quota change."""
@@ -95,20 +106,31 @@ def valid_rows(events: DataFrame) -> DataFrame:
         day_of(time).alias(DATE),
         time.alias("time"),
         *_origin_of(events),
-        *(_field(name) for name in fields if name not in _NO_COLUMNS),
+        *(_field(name, fields) for name in fields if name not in _NO_COLUMNS),
         *([_handler_us()] if LOCAL_US in fields else []),
         *PLACE,
     )
 
 
-def _field(name: str) -> Column:
+def _field(name: str, fields: list[str]) -> Column:
     """Return a field of the event with its name and values in the newest version of the format."""
     field = F.col(f"event.`{name}`")
+    if name in UNNAMED:
+        field = _named(field, UNNAMED[name], fields)
     if name == "source":
         field = F.when(field == CACHED_IN_VERSION_1, CACHED).otherwise(field)
     if name == "origin":
         field = F.coalesce(field, F.col(f"event.`{ORIGIN_IN_VERSION_1}`"))
     return field.alias(name)
+
+
+def _named(field: Column, unnamed: str, fields: list[str]) -> Column:
+    """Return the name of a client, also if the event lacks it; null without a client."""
+    if "source" in fields:
+        return F.when(F.col("event.source") == CLIENT, F.coalesce(field, F.lit(unnamed))).otherwise(field)
+    if "event" in fields:
+        return F.when(F.col("event.event").isin(*ENDED), F.coalesce(field, F.lit(""))).otherwise(field)
+    return F.coalesce(field, F.lit(unnamed))
 
 
 def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFrame], ...]:
@@ -174,6 +196,9 @@ def _reason(topic: str) -> Column:
     ]
     rules += [(_is_beyond(event[name]), f"{name} is not a count") for name in SPARE_COUNTS.get(topic, ())]
     rules += [(~_is_finite(event[name]), f"{name} is not a number") for name in MEASURES.get(topic, ())]
+    rules += [(F.abs(event[name]) > MAX_COUNT, f"{name} is too large") for name in MEASURES.get(topic, ())]
+    if topic == REQUESTS:
+        rules += _request_rules(event)
     if topic == QUOTA_CHANGES:
         rules += _quota_rules(event)
     return reduce(
@@ -181,6 +206,17 @@ def _reason(topic: str) -> Column:
         reversed(rules),
         F.lit(None).cast("string"),
     )
+
+
+def _request_rules(event: Column) -> list[tuple[Column, str]]:
+    # `greatest` and the extremes of arrays leave out nulls: a phase without requests has no histogram.
+    counts = [F.map_values(event[HISTOGRAMS][phase]) for phase in PHASES]
+    most, least = F.greatest(*map(F.array_max, counts)), F.least(*map(F.array_min, counts))
+    errors = F.map_values(event["errors"])
+    return [
+        (_is_beyond(F.array_max(errors)) | _is_beyond(F.array_min(errors)), "errors are not counts"),
+        (_is_beyond(most) | _is_beyond(least), "phases are not counts"),
+    ]
 
 
 def _quota_rules(event: Column) -> list[tuple[Column, str]]:

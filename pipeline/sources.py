@@ -6,7 +6,9 @@ that shape, as `weir pipeline export` writes it, or JSON lines with `topic`, `pa
 `timestamp_ms` and the value as `value` (text) or `value_base64`.
 """
 
+import json
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import PurePath
 from typing import Final
 
@@ -100,6 +102,34 @@ def stream(spark: SparkSession, bootstrap: str, options: Mapping[str, str], max_
 def everything(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> DataFrame:
     """Return the present records of the topics."""
     return raw_of(spark.read.format("kafka").options(**kafka_options(bootstrap, options)).load())
+
+
+def waiting(
+    spark: SparkSession,
+    bootstrap: str,
+    options: Mapping[str, str],
+    read: Mapping[tuple[str, int], int],
+    most: int,
+) -> int:
+    """Return how many records the topics have from the next offsets to read on, at most `most`."""
+    topics = sorted({topic for topic, _ in read})
+    others = [topic for topic in EVENT_TOPICS.split("|") if topic not in topics]
+    named = kafka_options(bootstrap, options)
+    del named["subscribePattern"]
+    frames = []
+    if topics:
+        starts = {
+            name: {str(at): offset for (topic, at), offset in read.items() if topic == name}
+            for name in topics
+        }
+        assigned = {name: [int(at) for at in starts[name]] for name in topics}
+        places = {"assign": json.dumps(assigned), "startingOffsets": json.dumps(starts)}
+        frames.append(spark.read.format("kafka").options(**named | places).load())
+    if others:
+        frames.append(
+            spark.read.format("kafka").options(**named | {"subscribePattern": "|".join(others)}).load()
+        )
+    return int(reduce(DataFrame.unionByName, (each.select("offset") for each in frames)).limit(most).count())
 
 
 def files(spark: SparkSession, path: str) -> DataFrame:

@@ -24,6 +24,7 @@ NOT_FETCHED: Final = (
 )
 NOT_STARTED: Final = "Spark did not start: {}"
 
+_FETCHED: Final = re.compile(r"^\s*downloading \S+/(\S+)", re.MULTILINE)
 _UNREACHED: Final = re.compile(r"Host \S+ not found|Server access error at url \S+ \([^)]*\)")
 _UNRESOLVED: Final = re.compile(r"unresolved dependency: ([\w.-]+)#([\w.-]+);([\w.-]+)")
 _REASON: Final = re.compile(r"^(?:Exception in thread \"main\" |Error: |Error occurred|Caused by: )(.*)")
@@ -35,6 +36,13 @@ class StartLog:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+
+    def last_fetched(self) -> str | None:
+        """Return the name of the jar that Ivy fetches or has fetched last, None if it fetches none."""
+        end = os.fstat(self._file.fileno()).st_size
+        written = os.pread(self._file.fileno(), AT_ONCE, max(0, end - AT_ONCE))
+        names = _FETCHED.findall(written.decode(errors="replace"))
+        return names[-1] if names else None
 
     def reason(self, error: Exception) -> str:
         """Return one sentence: why Spark did not start. `error` is PySpark's, which often does not know."""

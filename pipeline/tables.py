@@ -21,6 +21,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from pipeline.comments import commented
 from pipeline.conflicts import OvertakenError, repeated
 
 DATE: Final = "date"
@@ -60,8 +61,9 @@ class Table:
         return self.path.replace("/", ".")
 
 
-Write = Callable[["Warehouse", Table, DataFrame, str], bool]
-"""Appends rows of a batch to a table; returns False if they were appended before.
+Write = Callable[["Warehouse", Table, DataFrame, str], bool | None]
+"""Appends rows of a batch to a table; returns False if they were appended before, and None if the table has
+failed, which is noted.
 
 The text distinguishes several writes of one batch to the same table.
 """
@@ -118,7 +120,7 @@ class Warehouse:
         conf = rows.sparkSession.conf
         conf.unset(LAST_VERSION)
         marked = (
-            _writer(rows, table)
+            self._writer(rows, table)
             .mode("append")
             .option("mergeSchema", "true")
             .option("txnAppId", f"{writer}:{table.path}")
@@ -179,7 +181,7 @@ class Warehouse:
 
     def _add(self, table: Table, rows: DataFrame) -> None:
         if not self.exists(table):
-            _writer(rows, table).mode("append").save(self.path(table))
+            self._writer(rows, table).mode("append").save(self.path(table))
             return
         self._add_columns(table, rows)
         same = _same_keys((DATE, *table.keys))
@@ -191,7 +193,7 @@ class Warehouse:
         refuses the later one.
         """
         if not self.exists(table):
-            _writer(rows, table).mode("append").save(self.path(table))
+            self._writer(rows, table).mode("append").save(self.path(table))
             return
         self._add_columns(table, rows)
         merged = self._delta(table).alias("known").merge(rows.alias("new"), _same_keys(table.keys))
@@ -207,7 +209,7 @@ class Warehouse:
     def _rewrite(self, table: Table, make: Callable[[DataFrame], DataFrame], schema: str) -> None:
         none: list[tuple[Any, ...]] = []
         rows = self.read(table) if self.exists(table) else self.spark.createDataFrame(none, schema)
-        _writer(make(rows.coalesce(1)), table).mode("overwrite").save(self.path(table))
+        self._writer(make(rows.coalesce(1)), table).mode("overwrite").save(self.path(table))
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Replace all rows that satisfy `where` by `rows`, which must satisfy it too.
@@ -215,7 +217,7 @@ class Warehouse:
         Raises one of `CONFLICTS` if another process has written such rows; `rows` that were read from the
         warehouse must then be read again, so the caller repeats both.
         """
-        writer = _writer(rows, table).option("mergeSchema", "true")
+        writer = self._writer(rows, table).option("mergeSchema", "true")
         if self.exists(table):
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
         else:
@@ -230,7 +232,7 @@ class Warehouse:
         conf = rows.sparkSession.conf
         conf.unset(LAST_VERSION)
         marked = (
-            _writer(rows, table)
+            self._writer(rows, table)
             .option("mergeSchema", "true")
             .option("txnAppId", f"{writer}:{table.path}")
             .option("txnVersion", number)
@@ -259,11 +261,11 @@ class Warehouse:
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Append rows; a repetition appends them again."""
-        repeated(partial(_writer(rows, table).mode("append").save, self.path(table)))
+        repeated(partial(self._writer(rows, table).mode("append").save, self.path(table)))
 
     def overwrite(self, table: Table, rows: DataFrame) -> None:
         """Replace all rows."""
-        repeated(partial(_writer(rows, table).mode("overwrite").save, self.path(table)))
+        repeated(partial(self._writer(rows, table).mode("overwrite").save, self.path(table)))
 
     def delete(self, table: Table, where: str) -> None:
         """Delete the rows that satisfy a condition."""
@@ -272,10 +274,15 @@ class Warehouse:
     def _add_columns(self, table: Table, rows: DataFrame) -> None:
         """Add the columns that a table of an earlier version lacks: the condition of a merge needs them."""
         if not set(rows.columns) <= set(self._delta(table).toDF().columns):
-            _writer(rows.limit(0), table).mode("append").option("mergeSchema", "true").save(self.path(table))
+            self._writer(rows.limit(0), table).mode("append").option("mergeSchema", "true").save(
+                self.path(table)
+            )
 
     def _delta(self, table: Table) -> DeltaTable:
         return DeltaTable.forPath(self.spark, self.path(table))
+
+    def _writer(self, rows: DataFrame, table: Table) -> DataFrameWriter:
+        return _writer(rows if self.exists(table) else commented(rows, table.path), table)
 
 
 def _writer(rows: DataFrame, table: Table) -> DataFrameWriter:

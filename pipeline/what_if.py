@@ -22,7 +22,7 @@ from broker.simulation.parts import RecordedClient, joined, parts_of, simulate_p
 from broker.simulation.scenario import APIS, CLIENT, SECOND_US, ClientLoad, Limit
 from broker.simulation.summary import SimulationSummary, Totals
 from pipeline.formats import NODE
-from pipeline.silver import PLACE
+from pipeline.silver import PLACE, UNNAMED
 from pipeline.tables import CLUSTER, DATE
 
 _CLIENT: Final = ("kind", "principal", "client_id")
@@ -70,8 +70,8 @@ def recorded(requests: DataFrame, first: str, last: str, node: int, cluster: str
         nbytes = F.when(F.col("api") == api, F.col(counted)).otherwise(nbytes)
     return requests.where(is_wanted).select(
         kind.alias("kind"),
-        "principal",
-        "client_id",
+        # Rows that an earlier version wrote may have no name.
+        *(F.coalesce(name, F.lit(unnamed)).alias(name) for name, unnamed in UNNAMED.items()),
         F.unix_millis("time").alias("time_ms"),
         *PLACE[1:],
         "requests",
@@ -88,8 +88,8 @@ def simulate(
 ) -> SimulationSummary | None:
     """Simulate the load of `recorded`; None if there is none.
 
-    `max_events` is for each set of clients that share a limit. Raises BadFileError for records without a
-    client or bytes, and TooManyEventsError.
+    `max_events` is for each set of clients that share a limit. Raises BadFileError for records without
+    bytes, and TooManyEventsError.
     """
     found = _clients_of(load)
     if found is None:
@@ -112,9 +112,7 @@ def simulate(
 def _clients_of(load: DataFrame) -> _Clients | None:
     """Return the clients in the order of their first records; None if the load has no records."""
     is_simulated = F.col("kind").isNotNull() & (F.col("requests") > 0)
-    is_incomplete = F.col("kind").isNotNull() & (
-        F.col("principal").isNull() | F.col("client_id").isNull() | F.col("nbytes").isNull()
-    )
+    is_incomplete = F.col("kind").isNotNull() & F.col("nbytes").isNull()
     # All requests that are not simulated are one group: only their times count.
     names = (F.when(F.col("kind").isNotNull(), F.col(name)).alias(name) for name in _CLIENT)
     rows = (
@@ -131,7 +129,7 @@ def _clients_of(load: DataFrame) -> _Clients | None:
         return None
     incomplete = sum(row["incomplete"] for row in rows)
     if incomplete:
-        raise BadFileError(f"{incomplete:,} recorded seconds have no client or no bytes")
+        raise BadFileError(f"{incomplete:,} recorded seconds have no bytes")
     first_ms = min(row["first_ms"] for row in rows)
     simulated = sorted((row for row in rows if row["place"] is not None), key=lambda row: row["place"])
     last_second = max(((row["last_ms"] - first_ms) // 1_000 for row in simulated), default=0)

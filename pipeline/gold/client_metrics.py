@@ -165,7 +165,7 @@ def _of_sums(points: DataFrame) -> DataFrame:
         .agg(
             F.max("unit").alias("unit"),
             F.count("*").alias("points"),
-            F.sum("increase").alias("increase"),
+            F.try_sum("increase").alias("increase"),
             F.max_by("last", "TimeUnix").alias("last"),
         )
     )
@@ -209,8 +209,8 @@ def _of_histograms(points: DataFrame) -> DataFrame:
     totals_per_minute = each.groupBy(*SERIES, MINUTE).agg(
         F.max("unit").alias("unit"),
         F.count("*").alias("points"),
-        F.sum("Count").alias("count"),
-        F.sum("Sum").alias("sum"),
+        F.try_sum("Count").alias("count"),
+        F.try_sum("Sum").alias("sum"),
         F.min("Min").alias("min"),
         F.max("Max").alias("max"),
     )
@@ -231,10 +231,10 @@ def _merged(each: DataFrame) -> DataFrame:
         *SERIES, MINUTE, F.explode(F.arrays_zip(edges.alias("edge"), "BucketCounts")).alias("of")
     )
     counted = buckets.groupBy(*SERIES, MINUTE, F.col("of.edge").alias("edge")).agg(
-        F.sum("of.BucketCounts").alias("count"), F.count("*").alias("points")
+        F.try_sum("of.BucketCounts").alias("count"), F.count("*").alias("points")
     )
     minute = Window.partitionBy(*SERIES, MINUTE)
-    up_to = F.sum("count").over(minute.orderBy("edge"))
+    up_to = F.try_sum("count").over(minute.orderBy("edge"))
     common = (
         counted.withColumn("up_to", up_to)
         .withColumn("all_points", F.max("points").over(minute))

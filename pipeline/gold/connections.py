@@ -30,8 +30,9 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
         .withColumn(MINUTE, minute_of())
         .groupBy(MINUTE, *ORIGIN, "listener", "address")
         .agg(*counts)
-        .withColumn("attempts", F.col("opened") + F.col("refused"))
-        .where(F.col("attempts") >= min_attempts)
+        .withColumn("attempts", F.try_add("opened", "refused"))
+        # A sum beyond 64 bits is null.
+        .where(F.coalesce(F.col("attempts") >= min_attempts, F.lit(True)))
     )
     return with_day(found)
 

@@ -58,7 +58,7 @@ def throttle_compliance_per_day(connections: DataFrame) -> DataFrame:
         F.countDistinct("node", "connection").alias("connections"),
         *(F.try_sum(name).alias(name) for name in ("throttles", "throttle_ms", "waited", "sent_early")),
     )
-    seen = F.col("waited") + F.col("sent_early")
+    seen = F.try_add("waited", "sent_early")
     share = F.when(seen > 0, F.col("sent_early") / seen)
     obeys = F.when((F.col("sent_early") >= MIN_THROTTLES) & (share >= MOSTLY), F.lit(False)).when(
         (seen >= MIN_THROTTLES) & (share <= HARDLY), F.lit(True)

@@ -38,7 +38,7 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
 
 
 def _sum(name: str, where: Column) -> Column:
-    return F.try_sum(F.when(where, F.col(name)).otherwise(F.lit(0)))
+    return F.try_sum(F.when(where, F.coalesce(name, F.lit(0))).otherwise(F.lit(0)))
 
 
 def sum_of_errors(spark: SparkSession) -> Column:
@@ -72,7 +72,7 @@ def top_offenders_per_day(of_clients: DataFrame, max_rank: int = 10) -> DataFram
         DATE, CLUSTER, *CLIENT, "each.by", "each.total"
     )
     order = Window.partitionBy(DATE, CLUSTER, "by").orderBy(F.desc("total"), *CLIENT)
-    share = F.col("total") / F.sum("total").over(Window.partitionBy(DATE, CLUSTER, "by"))
+    share = F.col("total") / F.try_sum("total").over(Window.partitionBy(DATE, CLUSTER, "by"))
     return (
         each.where(F.col("total") > 0)
         .withColumn("rank", F.row_number().over(order))

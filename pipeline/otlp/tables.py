@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.conflicts import repeated
+from pipeline.failures import Failures
 from pipeline.formats import KNOWN_VERSION, ORIGIN, TELEMETRY, cluster_of, header, node_of
 from pipeline.gold import client_metrics
 from pipeline.gold.client_metrics import LOOK_BACK
@@ -78,7 +79,7 @@ _ROWS: Final = (
 """The schema of `decode`'s result."""
 
 
-def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
+def take(warehouse: Warehouse, raw: DataFrame, write: Write, failures: Failures) -> None:
     """Process the pushes among the records: their points into silver, their minutes into gold."""
     rows = decode_pushes(raw).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -100,13 +101,27 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
         of_kind = {kind: rows.where(F.col("kind") == kind) for kind in _TOTALS}
         new = _totals(of_kind) if has_totals else None
         if changed:
-            repeated(partial(_make_minutes, warehouse, changed, new))
+            failures.make(
+                warehouse,
+                client_metrics.TABLE,
+                partial(repeated, partial(_make_minutes, warehouse, changed, new)),
+                lambda: changed | _later_in_silver(warehouse, changed, new),
+            )
         if new is not None:
             totals.note(warehouse, new, {kind: TABLES[kind] for kind in _TOTALS})
         if None in kinds:  # last: people wait for the rows of gold
             write(warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY)
     finally:
         rows.unpersist()
+
+
+def make_again(warehouse: Warehouse, minutes: set[int]) -> None:
+    """Recompute minutes of gold that failed; all that silver has if the table was removed."""
+    if warehouse.exists(client_metrics.TABLE):
+        repeated(partial(_make_from_silver, warehouse, Minutes.of(minutes)))
+        return
+    points = {kind: warehouse.read(table) for kind, table in TABLES.items() if warehouse.exists(table)}
+    warehouse.replace(client_metrics.TABLE, client_metrics.client_metrics_per_minute(points), "true")
 
 
 def decode_pushes(raw: DataFrame) -> DataFrame:

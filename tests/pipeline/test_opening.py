@@ -12,7 +12,7 @@ from pipeline.gold import advice as quota_advice
 from pipeline.gold.usage import USAGE
 from pipeline.opening import UnusableTableError, check_tables
 from pipeline.sources import EVENTS
-from pipeline.tables import Warehouse
+from pipeline.tables import Table, Warehouse
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def copied(spark, taken, tmp_path):
     return Warehouse(spark, str(root))
 
 
-def log_of(warehouse: Warehouse) -> list[Path]:
-    return sorted((Path(warehouse.path(USAGE)) / "_delta_log").glob("*.json"))
+def log_of(warehouse: Warehouse, table: Table = USAGE) -> list[Path]:
+    return sorted((Path(warehouse.path(table)) / "_delta_log").glob("*.json"))
 
 
 def files_of(warehouse: Warehouse) -> set[Path]:
@@ -33,13 +33,17 @@ def files_of(warehouse: Warehouse) -> set[Path]:
 
 
 def refused(warehouse: Warehouse, *, is_written: bool) -> str:
-    """Check the tables, whose files must stay as they are; return the error's only line."""
+    """Check the tables, whose files must stay as they are; return the line about the only bad one."""
     before = files_of(warehouse)
-    with pytest.raises(UnusableTableError) as caught:
-        check_tables(warehouse, is_written=is_written)
+    if is_written:
+        (message,) = check_tables(warehouse, is_written=True)
+    else:
+        with pytest.raises(UnusableTableError) as caught:
+            check_tables(warehouse, is_written=False)
+        message = str(caught.value)
     assert files_of(warehouse) == before
-    message = str(caught.value)
     assert message.startswith(f"the table gold.usage_per_minute in {warehouse.root} cannot be used")
+    assert ("nothing was written" in message) is not is_written
     assert "\n" not in message
     return message
 
@@ -47,12 +51,22 @@ def refused(warehouse: Warehouse, *, is_written: bool) -> str:
 def test_whole_tables_pass_and_stay_as_they_are(spark, taken):
     whole = Warehouse(spark, str(taken.root))
     before = files_of(whole)
-    check_tables(whole, is_written=True)
+    assert check_tables(whole, is_written=True) == []
     assert files_of(whole) == before
 
 
 def test_a_warehouse_without_tables_passes(warehouse):
-    check_tables(warehouse, is_written=True)
+    assert check_tables(warehouse, is_written=True) == []
+
+
+def test_nothing_is_done_without_the_records(copied):
+    log_of(copied, EVENTS)[-1].write_bytes(b"{")
+    for crc in (Path(copied.path(EVENTS)) / "_delta_log").glob(".*crc"):
+        crc.unlink()
+    with pytest.raises(
+        UnusableTableError, match=r"bronze\.events .* cannot be used, and nothing was written"
+    ):
+        check_tables(copied, is_written=True)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"add":', b"\x00\xff\x00"])
@@ -88,5 +102,5 @@ def test_a_table_that_only_a_newer_delta_can_read_is_reported(copied, newer, is_
 
 def test_a_table_that_only_a_newer_delta_can_write_may_be_read(copied):
     protocol(copied, minWriterVersion=7, writerFeatures=["tomorrow"])
-    check_tables(copied, is_written=False)
+    assert check_tables(copied, is_written=False) == []
     refused(copied, is_written=True)

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from pipeline.failures import Failures
 from pipeline.gold.client_metrics import LOOK_BACK, TABLE, client_metrics_per_minute
 from pipeline.otlp import tables, totals
 from pipeline.otlp.points import CUMULATIVE
@@ -50,7 +51,7 @@ class Batches:
             return warehouse.append_once(table, rows, f"test:{part}", batch) is not None
 
         rows = raw(self.spark, [push(batch, payload(*metrics), second)])
-        tables.take(self.warehouse, rows, write)
+        tables.take(self.warehouse, rows, write, Failures())
         self.number += 1
 
     def gold(self):

@@ -6,6 +6,7 @@ import stat
 import pytest
 
 from pipeline import silver, sources
+from pipeline.failures import Version
 from pipeline.formats import CONNECTIONS, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, client_metrics, usage
 from pipeline.gold.connections import STORMS
@@ -20,6 +21,7 @@ from pipeline.run import (
     ONE_TASK,
     RECORDS_OF_A_PUSH,
     TOPICS,
+    UNCOMPILED,
     UNKNOWN,
     Pipeline,
     was_added_up_to,
@@ -90,7 +92,7 @@ def test_steps_of_few_rows_are_interpreted(warehouse, requests, pushes, interpre
     pipeline = Pipeline(warehouse, max_interpreted=RECORDS_OF_A_PUSH)
     pipeline._together = noted = _Noted(warehouse)
     counts = dict.fromkeys((*TOPICS, UNKNOWN), 0) | {REQUESTS: requests, TELEMETRY: pushes}
-    pipeline._process(counts, lambda _warehouse: None, "test", 0)
+    pipeline._process(counts, Version("test", 0, 0))
     assert RECORDS_OF_A_PUSH == 50 and noted.interpreted == interpreted
 
 
@@ -107,9 +109,21 @@ def test_steps_of_more_rows_are_compiled_and_of_many_run_in_several_tasks(wareho
     pipeline = Pipeline(warehouse)
     pipeline._together = noted = _Noted(warehouse)
     counts = dict.fromkeys((*TOPICS, UNKNOWN), 0) | {REQUESTS: requests}
-    pipeline._process(counts, lambda _warehouse: None, "test", 0)
+    pipeline._process(counts, Version("test", 0, 0))
     assert noted.of_one_task == of_one_task
     assert noted.interpreted == ({REQUESTS, STEP_OF_LOSS} if requests <= MAX_INTERPRETED else set())
+
+
+@pytest.mark.parametrize(
+    ("requests", "settings"),
+    [(MAX_INTERPRETED, UNCOMPILED), (MAX_INTERPRETED + 1, NO_SETTINGS), (MAX_OF_ONE_TASK, NO_SETTINGS)],
+)
+def test_on_a_cluster_no_step_is_one_task(warehouse, requests, settings):
+    """The settings of one machine are not for it; to compile the plans of few records is slow there too."""
+    pipeline = Pipeline(warehouse)
+    assert pipeline._settings_for(requests) in (INTERPRETED, ONE_TASK)
+    pipeline._is_local = False
+    assert pipeline._settings_for(requests) == settings
 
 
 class _Watched(Together):

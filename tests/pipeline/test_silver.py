@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline import silver
-from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
+from pipeline.formats import CONNECTIONS, MAX_COUNT, PHASES, REQUESTS, THROTTLES, TRANSACTIONS
 from tests.pipeline.events import NOON_MS, event, raw, record, request, rows_of, taken, throttle
 
 HOUR_MS = 3_600_000
@@ -16,6 +16,13 @@ def reasons(spark, topic, values):
     rows = [record(topic, offset, value) for offset, value in enumerate(values)]
     found = silver.parse_events(raw(spark, rows), topic).select("offset", "reason").collect()
     return [row["reason"] for row in sorted(found)]
+
+
+def _around(name, good, value, reason=None):
+    """Return cases just below, at and above the maximum of a count."""
+    reasons_of = (None, None, reason or f"{name} is not a count")
+    counts = (MAX_COUNT - 1, MAX_COUNT, MAX_COUNT + 1)
+    return [(good | {name: value(count)}, why) for count, why in zip(counts, reasons_of, strict=True)]
 
 
 def test_an_invalid_event_is_reported_with_its_reason(spark):
@@ -41,10 +48,25 @@ def test_an_invalid_event_is_reported_with_its_reason(spark):
         (good | {"time_ms": NOON_MS - 24 * HOUR_MS - 1}, "too late"),
         (good | {"requests": 0}, None),
         (good | {"requests": -1}, "requests is not a count"),
-        (good | {"requests": 2**53}, None),
-        (good | {"requests": 2**53 + 1}, "requests is not a count"),
+        *_around("requests", good, lambda count: count),
+        *_around("bytes_out", good, lambda count: count),
         (good | {"bytes_in": -1}, "bytes_in is not a count"),
-        (good | {"timed": 2**53 + 1}, "timed is not a count"),
+        *_around("timed", good, lambda count: count),
+        *_around("errors", good, lambda count: {"3": 1, "5": count}, "errors are not counts"),
+        (good | {"errors": {"3": -1, "5": 1}}, "errors are not counts"),
+        *(
+            case
+            for phase in PHASES
+            for case in (
+                *_around(
+                    "phases",
+                    good,
+                    lambda count, phase=phase: {"local": [[1, 1]], phase: [[1, count], [2, 1]]},
+                    "phases are not counts",
+                ),
+                (good | {"phases": {phase: [[1, -1], [2, 1]]}}, "phases are not counts"),
+            )
+        ),
         (event(0), "requests is not a count"),
     ]
     found = reasons(spark, REQUESTS, [value for value, _ in cases])
@@ -76,10 +98,49 @@ def test_a_measure_must_be_a_number(spark):
     assert reasons(spark, THROTTLES, values) == [None, None, *["observed is not a number"] * 4]
 
 
+@pytest.mark.parametrize("name", ["observed", "bound"])
+def test_a_measure_is_no_larger_than_a_count(spark, name):
+    sizes = [MAX_COUNT - 0.5, MAX_COUNT, MAX_COUNT + 0.5]
+    values = [throttle(0, **{name: sign * size}) for sign in (1, -1) for size in sizes]
+    assert reasons(spark, THROTTLES, values) == [None, None, f"{name} is too large"] * 2
+
+
 def test_a_count_that_may_be_missing_is_a_count_where_it_is_not(spark):
     values = [throttle(0), throttle(0, waited=0), throttle(0, waited=-1), throttle(0, sent_early=-1)]
     reasons_of = reasons(spark, THROTTLES, values)
     assert reasons_of == [None, None, "waited is not a count", "sent_early is not a count"]
+
+
+def named(spark, topic, **fields):
+    """Return the names of the client of one event."""
+    value = event(0, requests=1, count=1, throttle_ms=1, partition_count=1, **fields)
+    return rows_of(taken(spark, topic, [value]), "principal", "client_id")
+
+
+NOT_THERE = {"principal": None, "client_id": None}
+
+
+@pytest.mark.parametrize("missing", [{}, NOT_THERE])
+@pytest.mark.parametrize(
+    ("topic", "fields", "names"),
+    [
+        (REQUESTS, {"source": "client"}, ("ANONYMOUS", "")),
+        (REQUESTS, {"source": "others"}, (None, None)),
+        (REQUESTS, {"source": "cached"}, (None, None)),
+        (THROTTLES, {}, ("ANONYMOUS", "")),
+        (CONNECTIONS, {"event": "closed"}, ("", "")),
+        (CONNECTIONS, {"event": "opened"}, (None, None)),
+        (TRANSACTIONS, {"event": "aborted"}, ("", "")),
+    ],
+)
+def test_a_client_without_a_name_has_the_one_that_a_broker_writes(spark, topic, fields, names, missing):
+    assert named(spark, topic, **fields, **missing) == [names]
+
+
+def test_a_client_keeps_the_name_that_it_has(spark):
+    for given in ({"principal": "alice"}, {"client_id": "a"}, {"principal": "", "client_id": ""}):
+        expected = {"principal": "ANONYMOUS", "client_id": ""} | given
+        assert named(spark, REQUESTS, source="client", **given) == [tuple(expected.values())]
 
 
 def test_an_event_is_on_its_own_day_and_not_on_that_of_its_record(spark):

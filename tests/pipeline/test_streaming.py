@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from pipeline import alive
+from pipeline import alive, sources, streaming
 from pipeline.sources import kafka_options
-from pipeline.streaming import RECORDS_OF_A_TASK, _progress_of, in_words, tasks_for
+from pipeline.streaming import MOST_COUNTED, RECORDS_OF_A_TASK, Stream, _progress_of, in_words, tasks_for
 
 
 def test_a_fetch_of_the_connector_hardly_waits_for_records():
@@ -47,6 +47,45 @@ def test_a_batch_is_reported_with_its_rate_and_what_is_still_to_come():
         "sources": [{"metrics": {"maxOffsetsBehindLatest": "1500"}}, {"metrics": None}],
     }
     assert in_words(progress) == "batch 3: 12,000 records in 5.0 s (2,400/s), 1,500 behind"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "words"),
+    [
+        (0, "No records are left"),
+        (1, "All records that were there at the start are read; 1 came meanwhile, for the next run"),
+        (
+            MOST_COUNTED,
+            "All records that were there at the start are read; 100,000 came meanwhile, for the next run",
+        ),
+        (
+            MOST_COUNTED + 1,
+            "All records that were there at the start are read; more than 100,000 came meanwhile, for the "
+            "next run",
+        ),
+    ],
+)
+def test_no_records_are_left_only_if_none_are(warehouse, monkeypatch, waiting, words):
+    asked = []
+
+    def count(_spark, bootstrap, _options, read, most):
+        asked.append((bootstrap, read))
+        return min(waiting, most)
+
+    monkeypatch.setattr(sources, "waiting", count)
+    monkeypatch.setattr(streaming, "newest", lambda *_: {("t", 0): 5})
+    stream = Stream(warehouse, "here:9092", {}, 1)
+    assert stream.left() == words
+    assert asked == [("here:9092", {("t", 0): 5})]
+
+
+def test_nothing_is_said_of_what_cannot_be_counted(warehouse, monkeypatch):
+    def fail(*_):
+        raise ConnectionError
+
+    monkeypatch.setattr(sources, "waiting", fail)
+    left = Stream(warehouse, "here:9092", {}, 1).left()
+    assert left == "All records that were there at the start are read"
 
 
 class Query:

@@ -7,6 +7,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.errors import StreamingQueryException
 
 from pipeline.streaming import Stream
+from pipeline.work import Work
 
 
 class Query:
@@ -40,6 +41,7 @@ class ScriptedStream(Stream):
     def __init__(self, *script):
         self._script = list(script)
         self._taken = 0
+        self._work = Work()
         self.started = 0
 
     def _make_days(self):

@@ -55,7 +55,11 @@ def classpath(kind: str, built: Path) -> str:
             f"-DoutputDirectory={jars}",
             f"-Dkafka.version={KAFKA_VERSION}",
         )
-        subprocess.run(["mvn", "-B", "-q", "-f", recipe, *copy], check=True, timeout=BUILT_WITHIN_S)
+        subprocess.run(
+            ["mvn", "-B", "-q", "-Dstyle.color=never", "-f", recipe, *copy],
+            check=True,
+            timeout=BUILT_WITHIN_S,
+        )
         stamp.write_text(KAFKA_VERSION)
     sources = sorted((SOURCES / kind).glob("*.java"))
     command = ["javac", "-Xlint:all,-processing", "-Werror", "-cp", f"{jars}/*", "-d", built, *sources]

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from broker.common.principal import ANONYMOUS
 from broker.common.strict_yaml import BadFileError
 from broker.simulation.engine import LoadSource, SimulationResult, TooManyEventsError, run_scenario
 from broker.simulation.scenario import APIS, CLIENT, VERSIONS, Limit
@@ -69,7 +70,8 @@ class Load:
         self.first_ms = time_ms if self.first_ms is None else min(self.first_ms, time_ms)
         if api not in APIS or not event["requests"]:
             return
-        stream = self._streams.setdefault((event["principal"], event["client_id"], api), len(self._streams))
+        names = _name(event, "principal", ANONYMOUS), _name(event, "client_id", "")
+        stream = self._streams.setdefault((*names, api), len(self._streams))
         row = time_ms, partition, offset, stream, event["requests"], event[APIS[api][1]]
         for column, value in zip(self._columns, row, strict=True):
             column.append(value)
@@ -85,6 +87,12 @@ class Load:
         times, _, _, streams, requests, nbytes = self._columns
         for row in order:
             yield _line(times[row], names[streams[row]], requests[row], nbytes[row])
+
+
+def _name(event: Mapping[str, Any], field: str, unnamed: str) -> Any:
+    """Return a name of the client; if the event lacks it, what a broker writes then."""
+    name = event.get(field)
+    return unnamed if name is None else name
 
 
 def _line(time_ms: int, stream: tuple[str, str, str], requests: int, nbytes: int) -> str:
