@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.sql import functions as F
 
 from pipeline.formats import REQUESTS, TELEMETRY
-from pipeline.gold import client_metrics
+from pipeline.gold import client_metrics, latency
 from pipeline.gold.advice import Policy
 from pipeline.histograms import PHASES_BEFORE, with_histograms
 from pipeline.maintain import ALL, cluster, table_descriptions
@@ -32,6 +32,7 @@ from webui.insights.worker import Warehouse as Insights
 from webui.insights.worker import look
 
 HERE = Path(__file__).parent
+QUANTILES = ("minute", "node", "api", "phase", "timed", "p50_us", "p95_us", "p99_us", "max_us")
 
 
 @pytest.fixture(params=["2026-11"])
@@ -84,8 +85,11 @@ def test_it_is_written_on_as_if_this_version_had_begun_it(earlier, spark, tmp_pa
         pipeline = Pipeline(warehouse, policy)
         pipeline.add(raw(spark, later()))
         pipeline.make_days()
-    path = TABLES[REQUESTS].path
-    assert {**contents(earlier.root), path: None} == {**contents(fresh.root), path: None}
+    others = {TABLES[REQUESTS].path: None, latency.TABLE.path: None}
+    assert {**contents(earlier.root), **others} == {**contents(fresh.root), **others}
+    minutes, of_fresh = (rows_of(of.read(latency.TABLE), *QUANTILES) for of in (earlier, fresh))
+    assert minutes == of_fresh
+    assert earlier.read(latency.TABLE).where(F.col(latency.EDGES).isNotNull()).count() > 0
     requests, of_fresh = (of.read(TABLES[REQUESTS]) for of in (earlier, fresh))
     assert requests.where(F.col(PHASES_BEFORE).isNotNull()).count() == 89
     written = with_histograms(requests).select(*of_fresh.columns)
