@@ -156,7 +156,7 @@ class GatewayResponder(Responder):
         if not drops and bytes_waiting(channel):
             return
         if not channel.requests_in_flight or (self.polls_end and channel.only_polls):
-            self._selector.end_channel(channel)
+            self.lingering.end(channel)
 
     def end_between_requests(self, channel: GatewayChannel) -> None:
         """Close one connection as `close_answered` does, before the others drain."""

@@ -598,6 +598,7 @@ class UpstreamReceive:
 
     def _end_response(self) -> None:
         self._marks = None
+        self.channel.last_active_ms = self._forwarder.selector.now_ms
         request = self.channel.in_flight.popleft()
         request.route.record(request, self._forwarder.ns(), self._size + 4)
         self.check_turn()
@@ -618,6 +619,7 @@ class UpstreamReceive:
         except OSError as error:
             self._forwarder.selector.close_channel(channel, str(error))
             return
+        channel.last_active_ms = self._forwarder.selector.now_ms
         channel.bytes_out += size
         if sent < size:
             self._wait_for_client([bytes(data[sent:])], None, -1)
