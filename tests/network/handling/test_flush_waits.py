@@ -337,5 +337,6 @@ async def test_a_stop_waits_for_the_disk_as_for_any_answer(
         await wait_all_tasks_blocked(0.01)
     disk.goes_on.set()
     assert await error_of(client) == 0
+    await client.stream.aclose()
     broker.stop.set()
     await broker.started.stopped.wait()
