@@ -1,8 +1,10 @@
 """CreatePartitions: adds partitions to existing topics.
 
-Versions 0-3. `count` is the new total. Each topic succeeds or fails alone. From 3 a client that has exhausted
-its controller mutation quota is refused (KIP-599); before that the partitions are created and the client is
-throttled.
+Versions 0-3. `count` is the new total. Each topic succeeds or fails alone. __consumer_offsets,
+__transaction_state and __share_group_state do not grow (INVALID_REQUEST): keys choose their partitions, and
+Kafka, which lets them grow, finds no state of most keys after the next start. From 3 a client that has
+exhausted its controller mutation quota is refused (KIP-599); before that the partitions are created and the
+client is throttled.
 """
 
 from collections.abc import Awaitable

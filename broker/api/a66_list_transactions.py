@@ -1,8 +1,8 @@
 """ListTransactions: the transactional ids and their states. (KIP-664)
 
 Versions 0-2. Filters by state and by producer id; an empty filter selects all. Unknown states are named in
-the response and ignored. Version 1 adds the least duration of the transaction, 2 a pattern of the id in RE2's
-syntax (INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
+the response, and no id has them. Version 1 adds the least duration of the transaction, which every id without
+one exceeds, 2 a pattern of the id in RE2's syntax (INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
 """
 
 from collections.abc import Callable
@@ -60,13 +60,11 @@ def handle(
         data = transaction.data
         if not matches(transaction.transactional_id):
             continue
-        if states and NAMES[data.state] not in states:
+        if message.state_filters and NAMES[data.state] not in states:
             continue
         if producers and data.producer_id not in producers:
             continue
-        if message.duration_filter >= 0 and not (
-            data.started_ms >= 0 and context.wall_ms - data.started_ms > message.duration_filter
-        ):
+        if 0 <= message.duration_filter >= context.wall_ms - data.started_ms:
             continue
         is_allowed = services.security.allows(
             context,

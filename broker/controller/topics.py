@@ -28,7 +28,7 @@ from broker.controller.commands import (
 from broker.controller.plan import Plan, Situation, repeated, repeated_in_steps
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
-from broker.metadata.image import OUR_TOPICS, Topic, is_reserved, name_problem
+from broker.metadata.image import INTERNAL_TOPICS, OUR_TOPICS, Topic, is_reserved, name_problem
 
 MAX_PARTITIONS: Final = 10_000
 """Per request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
@@ -254,6 +254,12 @@ def _added_partitions(wanted: NewPartitions, at: Situation) -> int:
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {topic.partitions} partition(s); {wanted.count} would "
             "not be an increase.",
+        )
+    if topic.name in INTERNAL_TOPICS:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"The number of partitions of {topic.name} cannot be changed: it says which of them has the "
+            "state of a group or of a transactional id.",
         )
     if wanted.assignments is not None:
         if len(wanted.assignments) != added:

@@ -39,6 +39,9 @@ connection closes. It mutes nothing: the processor knows what it still reads.
 LAST: Final = 128
 """In a drain, no more requests are read; those in flight are answered."""
 
+HELD: Final = 256
+"""In a drain, no more requests are read while the client is about to move; see `draining.moves`."""
+
 
 class LocalRequest(IntEnum):
     """A request that is answered here."""

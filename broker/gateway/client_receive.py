@@ -108,7 +108,8 @@ NOTED_BYTES: Final = 256
 
 class ClientReceive(Receive):
     """`upstream` is set while the upstream connection is open; it closes with this one. `local` receives
-    requests that are answered here. `rack` is what requests are given that name none.
+    requests that are answered here. `rack` is what requests are given that name none. `produces` says whether
+    it has sent a Produce that is answered.
     """
 
     __slots__ = (
@@ -129,6 +130,7 @@ class ClientReceive(Receive):
         "_usual_head",
         "_usual_route",
         "channel",
+        "produces",
         "rack",
         "upstream",
     )
@@ -157,6 +159,7 @@ class ClientReceive(Receive):
         self._approved = UNUSUAL
         self._approved_route: ForwardRoute | None = None
         self.rack: Rack | None = None
+        self.produces = False
 
     def attach(self, channel: GatewayChannel) -> None:
         """Receive for `channel`, once, before the first read."""
@@ -224,6 +227,8 @@ class ClientReceive(Receive):
         selector, treatment, client_id = forwarder.selector, route.treatment, usual.client_id
         request = ForwardedRequest(channel, route, client_id, correlation_id, size, selector.now)
         if treatment is PRODUCE:
+            if not self.produces:
+                return self._forward(scratch, count)
             if (
                 route is not self._approved_route
                 or not forwarder.buffer.startswith(self._approved, usual.size)
@@ -525,6 +530,10 @@ class ClientReceive(Receive):
                     and body - at <= MAX_USUAL_HEAD
                 ):
                     self._usual_head = _usual_head(bytes(data[at + 12 : body]), client_id)
+                if forwarder.moves is not None and route.api_key == ApiKey.METADATA and frame_end <= end:
+                    channel.client_id = client_id
+                    if not forwarder.moves.may_ask(channel):
+                        break
                 acks = 1
                 if treatment is PRODUCE:
                     try:
@@ -546,6 +555,8 @@ class ClientReceive(Receive):
                         self._send(data, first, at)
                         first = at
                         return self._begin_local(data, at, end)
+                if (treatment is PRODUCE and acks and not self.produces) and not self._may_produce(client_id):
+                    break
                 if (treatment is PRODUCE or treatment is FETCH) and self._names_ours(
                     route, data[body : min(frame_end, end)], is_whole=frame_end <= end
                 ):
@@ -606,6 +617,21 @@ class ClientReceive(Receive):
             forwarder.responder.resume(channel)
         return None
 
+    def _may_produce(self, client_id: str | None) -> bool:
+        """Return whether to forward the first Produce that is answered now."""
+        self.produces = True
+        self.channel.client_id = client_id
+        moves = self._forwarder.moves
+        return moves is None or moves.may_produce(self.channel)
+
+    def resume(self) -> None:
+        """Read again from a client that nothing mutes any more."""
+        self._forwarder.responder.resume(self.channel)
+
+    def leave(self, reason: str) -> None:
+        """Close the connection of a client that has ended it, whatever it has sent."""
+        self._forwarder.selector.close_channel(self.channel, reason)
+
     def _invalid_size(self, size: int) -> ProtocolViolation:
         if size < 0 or size > self.limit:
             return invalid_size(size, self.limit)
@@ -631,6 +657,8 @@ class ClientReceive(Receive):
         if self._renews:
             self._renews = False
             self.renew()
+        if forwarder.moves is not None:
+            forwarder.moves.changed(channel)
         forwarder.responder.close_answered(channel)
 
     def _send(self, data: memoryview, begin: int, end: int) -> None:

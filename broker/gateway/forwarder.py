@@ -20,6 +20,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.throttled import Throttle
 
 if TYPE_CHECKING:
+    from broker.gateway.draining.moves import Moves
     from broker.gateway.processor import GatewayProcessor, GatewayResponder
     from broker.gateway.upstream_receive import UpstreamReceive
 
@@ -82,6 +83,8 @@ class Forwarder:
         self.buffer = bytearray(SCRATCH_BYTES)
         self.scratch = memoryview(self.buffer)
         self._beginnings: list[memoryview | None] = [None] * USUAL_BYTES
+        self.moves: Moves | None = None
+        """Set while the gateway tells its clients the addresses of others."""
         self.request_quota_active = False
         """Whether a request quota exists."""
         self._throttling = throttling

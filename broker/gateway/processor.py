@@ -20,6 +20,7 @@ from broker.gateway.api_versions import intersect
 from broker.gateway.channel import BLOCKED, DRAINING, LAST, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_racks import ClientRacks
 from broker.gateway.client_receive import ClientReceive
+from broker.gateway.draining.moves import Moves
 from broker.gateway.forwarder import Forwarder, ForwardLimits
 from broker.gateway.internal_topics import InternalMarks, description_beginning, marked_description
 from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
@@ -156,7 +157,7 @@ class GatewayResponder(Responder):
         if not drops and bytes_waiting(channel):
             return
         if not channel.requests_in_flight or (self.polls_end and channel.only_polls):
-            self._selector.end_channel(channel)
+            self.lingering.end(channel)
 
     def end_between_requests(self, channel: GatewayChannel) -> None:
         """Close one connection as `close_answered` does, before the others drain."""
@@ -244,6 +245,11 @@ class GatewayProcessor(Processor):
     def measure(self, request_time: RequestTime | None) -> None:
         super().measure(request_time)
         self._forwarder.request_quota_active = request_time is not None
+
+    def move(self, moves: Moves | None) -> None:
+        """Ask `moves` from now on whether a client may have Metadata; with None nobody."""
+        self._forwarder.moves = moves
+        self._forwarding.routes.look_at(ApiKey.METADATA)
 
     def start_expiry(self, nursery: TaskStarter) -> None:
         self._tasks = nursery

@@ -278,6 +278,7 @@ class ForwardRoutes:
         self.versions_of: Forwardable = forwardable if forwards_logins else judged
         self._routes: dict[int, ForwardRoute] = {}
         self._others: deque[int] = deque()
+        self._unusual: set[int] = set()
         self.get = self._routes.get
 
     def build(self, head: int) -> ForwardRoute:
@@ -298,12 +299,21 @@ class ForwardRoutes:
             refuses_replicas=key == ApiKey.FETCH and not self._forwards_logins,
             has_racks=self._has_racks,
         )
+        if key in self._unusual:
+            route.usual_above, route.usual_below = NEVER_USUAL
         if key > LAST_KEY or version > LAST_VERSION:
             if len(self._others) == MAX_OTHERS:
                 self._routes.pop(self._others.popleft(), None)
             self._others.append(head)
         self._routes[head] = route
         return route
+
+    def look_at(self, key: int) -> None:
+        """Let no request of an API be a usual one from now on."""
+        self._unusual.add(key)
+        for route in self._routes.values():
+            if route.api_key == key:
+                route.usual_above, route.usual_below = NEVER_USUAL
 
     def renew_metrics(self) -> None:
         """Renew the metrics of every route that is kept."""

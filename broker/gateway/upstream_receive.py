@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.common.errors import ProtocolViolation
 from broker.common.slices import Steps
-from broker.gateway.channel import BLOCKED, DRAINING, GatewayChannel, LocalRequest, UpstreamState
+from broker.gateway.channel import BLOCKED, DRAINING, HELD, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
 from broker.gateway.internal_topics import InternalMarks
 from broker.gateway.responses import AT_ONCE
@@ -598,6 +598,7 @@ class UpstreamReceive:
 
     def _end_response(self) -> None:
         self._marks = None
+        self.channel.last_active_ms = self._forwarder.selector.now_ms
         request = self.channel.in_flight.popleft()
         request.route.record(request, self._forwarder.ns(), self._size + 4)
         self.check_turn()
@@ -618,6 +619,7 @@ class UpstreamReceive:
         except OSError as error:
             self._forwarder.selector.close_channel(channel, str(error))
             return
+        channel.last_active_ms = self._forwarder.selector.now_ms
         channel.bytes_out += size
         if sent < size:
             self._wait_for_client([bytes(data[sent:])], None, -1)
@@ -635,6 +637,8 @@ class UpstreamReceive:
         flags = channel.flags
         if not flags:
             return
+        if flags & HELD and self._forwarder.moves is not None:
+            self._forwarder.moves.changed(channel)
         in_flight = len(channel.in_flight)
         if flags & QUEUE_FULL and in_flight <= self._forwarder.max_in_flight // 2:
             channel.flags &= ~QUEUE_FULL

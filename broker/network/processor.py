@@ -249,7 +249,11 @@ class Processor:
             self.close()
 
     def _on_unregistered(self, fd: int, _mask: int) -> None:
-        """Handle an event of a descriptor that is not a client's: the wake-up, which the acceptor uses."""
+        """Handle an event of a descriptor that is not a channel's: of a connection that lingers, or the
+        wake-up, which the acceptor uses.
+        """
+        if self.responder.lingering.on_event(fd):
+            return
         self.selector.reset_wakeup(fd)
         self._has_accepted = True
 
@@ -287,6 +291,7 @@ class Processor:
         """Close all connections, including unregistered ones. An acceptor that is sending to
         `new_connections` gets trio.BrokenResourceError.
         """
+        self.responder.lingering.close()
         self.selector.close()
         with contextlib.suppress(trio.WouldBlock, trio.EndOfChannel):
             while True:
@@ -315,6 +320,7 @@ class Processor:
             name=f"{self.name}-idle-expiry",
         )
         nursery.start_soon(self._failed_logins.reaper.run, name=self._failed_logins.reaper.name)
+        nursery.start_soon(self.responder.lingering.reaper.run, name=f"{self.name}-lingering")
         if self._settings.requires_login or self.handshakes is not None:
             nursery.start_soon(self._late_logins.reaper.run, name=self._late_logins.reaper.name)
         if self.handshakes is not None:

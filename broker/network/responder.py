@@ -18,6 +18,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import REQUEST_RECEIVED, RESPONSE_SENT, Channel, MuteEvent, MuteState
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import FailedStep, Failures
+from broker.network.lingering import Lingering
 from broker.network.requests.request_channel import Request, ResponseSend
 from broker.network.requests.request_time import RequestTime
 from broker.network.requests.routes import CachedResponse, Route
@@ -59,6 +60,7 @@ class Responder:
         """Nanoseconds in which handlers wrote responses."""
         self.drained: trio.Event | None = None
         self.request_time: RequestTime | None = None
+        self.lingering = Lingering(selector, clock, self.check_drained)
         self._copies_regions = copies_regions
         self._failures = failures
         self._selector = selector
@@ -332,11 +334,11 @@ class Responder:
         that its client moves on and does not wait for the clients of other connections.
         """
         if self.drained is not None and not channel.requests_in_flight:
-            self._selector.end_channel(channel)
+            self.lingering.end(channel)
 
     def check_drained(self) -> None:
-        """Complete the drain if no connection is left; called when one has closed."""
-        if self.drained is not None and not self._selector.channels:
+        """Complete the drain if no connection is left, nor one that lingers; called when one has closed."""
+        if self.drained is not None and not self._selector.channels and not self.lingering:
             self.drained.set()
 
     def _after_response(self, channel: Channel) -> None:

@@ -22,6 +22,7 @@ from broker.controller.topics import (
     validate_topic_name,
 )
 from broker.metadata.actor import ChangeOrigin, Role
+from broker.metadata.image import INTERNAL_TOPICS
 from tests.controller.world import World
 
 
@@ -296,6 +297,18 @@ def test_the_count_is_a_larger_total(
     (outcome,) = grow(partitioned, NewPartitions("t", count))
     assert (outcome.error, outcome.message) == (error, message)
     assert partitioned.image.topics["t"].partitions == (count if outcome.ok else 3)
+
+
+@pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
+def test_topics_whose_partitions_are_found_by_a_key_do_not_grow(world: World, name: str) -> None:
+    """Else a group's next records go to another partition, and which of both counts after a restart is
+    chance.
+    """
+    world.do(plan_create_topics, CreateTopics((NewTopic(name, 3),)))
+    for count, error in ((3, ErrorCode.INVALID_PARTITIONS), (4, ErrorCode.INVALID_REQUEST)):
+        (outcome,) = grow(world, NewPartitions(name, count))
+        assert outcome.error == error
+    assert world.image.topics[name].partitions == 3
 
 
 def test_growing_keeps_the_id_and_the_settings(partitioned: World) -> None:

@@ -48,9 +48,10 @@ async def stops(gateway: RunningGateway) -> None:
 
 
 async def ends(client: WireClient) -> None:
-    """The connection ends, without a reset."""
+    """The connection ends, without a reset; the client closes it, too."""
     with trio.fail_after(WITHIN_S):
         assert await client.stream.receive_some(1) == b""
+    await trio.aclose_forcefully(client.stream)
 
 
 async def in_flight(gateway: RunningGateway, count: int) -> None:
@@ -325,8 +326,7 @@ async def test_a_tls_connection_that_ends_with_a_request_is_not_read_on(
         mock_clock.jump(0.5)
         await wait_all_tasks_blocked(0.05)
         await client.stream.send_all(frame[-1_000:] + await frame_of(client, 0, 100))
-        with trio.fail_after(WITHIN_S):
-            assert await client.stream.receive_some(1) == b""
+        await ends(client)
         await gateway.started.stopped.wait()
         await log_end(broker, 2)
     assert not warnings()
@@ -375,6 +375,32 @@ async def test_what_upstream_has_not_taken_yet_reaches_it(
         assert 2 < channel.requests <= 41
         await log_end(broker, channel.requests - 1)
     assert not warnings()
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+async def test_a_client_that_sends_more_after_the_end_reads_its_response(
+    tmp_path: Path, mock_clock: MockClock, is_encrypted: bool
+) -> None:
+    """The kernel would reset the connection, and drop what of the response it has not sent."""
+    async with both(tmp_path, *(tls_settings() if is_encrypted else ())) as (broker, gateway):
+        await produce(await broker.connect(), batch_of(bytes(100_000)))
+        client = (
+            await connect_tls(gateway.port, certificates().client_context())
+            if is_encrypted
+            else await gateway.connect()
+        )
+        await client.send(fetch(0), FETCH_VERSION)
+        (channel,) = gateway.server.socket_server.channels()
+        await until(lambda: channel.bytes_out > 100_000 and channel.send is None)
+        gateway.stop.set()
+        await until(lambda: channel.closed)
+        await client.stream.send_all(b"more")
+        await wait_all_tasks_blocked(0.02)
+        _, answer = await client.receive(1, FETCH_VERSION)
+        assert len(answer.responses[0].partitions[0].records) > 100_000
+        await ends(client)
+        await gateway.started.stopped.wait()
+        assert trio.current_time() == 0
 
 
 async def test_a_request_that_the_gateway_answers_is_answered(tmp_path: Path) -> None:

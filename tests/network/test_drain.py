@@ -75,6 +75,44 @@ async def test_requests_behind_one_in_hand_do_not_reset_the_connection(tmp_path:
         assert await client.stream.receive_some(1) == b""
 
 
+async def test_a_client_that_sends_more_after_the_end_reads_its_answer(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """The kernel would reset the connection, and drop what of the answer it has not sent."""
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        await client.ask(produce_request(batch_of(bytes(100_000))), PRODUCE_VERSION)
+        await client.send(fetch(0, most=150_000), 11)
+        (channel,) = broker.server.socket_server.channels()
+        await until(lambda: channel.bytes_out > 100_000)
+        broker.stop.set()
+        await until(lambda: channel.closed)
+        await client.stream.send_all(b"more")
+        await wait_all_tasks_blocked(0.02)
+        _, answer = await client.receive(1, 11)
+        assert len(answer.responses[0].partitions[0].records) > 100_000
+        assert await client.stream.receive_some(1) == b""
+        assert not broker.started.stopped.is_set()
+        await client.stream.aclose()
+        await broker.started.stopped.wait()
+        assert trio.current_time() == 0
+
+
+async def test_a_client_that_does_not_close_holds_up_the_stop_for_half_a_second(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        broker.stop.set()
+        assert await client.stream.receive_some(1) == b""
+        await wait_all_tasks_blocked(0.02)
+        mock_clock.jump(0.499)
+        await wait_all_tasks_blocked(0.02)
+        assert not broker.started.stopped.is_set()
+        mock_clock.jump(0.001)
+        await broker.started.stopped.wait()
+
+
 async def test_a_connection_without_requests_ends_before_those_that_wait(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:

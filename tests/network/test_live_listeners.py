@@ -101,7 +101,8 @@ async def test_a_listener_is_removed_and_nothing_of_it_is_left(
     assert await alter_through(client, {"listeners": None}) == (0, None)
     assert await is_refused(port)
     assert await guest.is_closed()
-    await wait_all_tasks_blocked()
+    await guest.stream.aclose()
+    await wait_all_tasks_blocked(0.01)
     assert list(ports(broker)) == list(broker.server.endpoints) == ["PLAINTEXT"]
     assert len(broker.server.socket_server.responders) == 1
     assert not [name for name in task_names("") if "OTHER" in name]

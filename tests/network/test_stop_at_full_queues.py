@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.requests.outcome import Outcome, Response
 from broker.network.automq.channel import PipelinedChannel
+from broker.network.lingering import LINGERS_MS
 from broker.network.requests.request_channel import RequestChannel
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -105,6 +106,8 @@ async def test_a_stop_with_full_queues_ends_every_handler_and_answers_all_that_i
             mock_clock.jump(DRAIN_S)
             await wait_all_tasks_blocked(0.02)
         stuck.going_on.set()
+        await wait_all_tasks_blocked(0.02)
+        mock_clock.jump(LINGERS_MS / 1_000)
         with trio.fail_after(60):
             await broker.started.stopped.wait()
         assert server.requests.depth() == 0

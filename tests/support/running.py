@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -11,11 +11,12 @@ import trio
 
 from broker.config.load import load
 from broker.network.clock import TrioClock
+from broker.network.socket_server import SocketServer
 from broker.server.app import Started, run_server
 from broker.server.broker import BrokerServer
 from tests.support.machine_speed import WITHIN_S
 from tests.support.punctual import Punctuality
-from tests.support.wire import CLIENT_ID, WireClient, connect, connect_tls
+from tests.support.wire import CLIENT_ID, OPENED, WireClient, connect, connect_tls
 
 DRAIN_MS: Final = round(2_000 * WITHIN_S)
 """A broker that waits for this has not drained within WITHIN_S."""
@@ -41,6 +42,17 @@ class RunningBroker:
         client = await connect_tls(self.port, context, client_id)
         self.clients.append(client)
         return client
+
+
+async def leave(server: SocketServer) -> None:
+    """Closes the connections of the test to a server that is about to stop: it waits for clients that have
+    just used theirs.
+    """
+    ours = {(channel.address, channel.port) for channel in server.channels()}
+    for stream in OPENED:
+        with suppress(OSError):
+            if stream.socket.getsockname()[:2] in ours:
+                await trio.aclose_forcefully(stream)
 
 
 @asynccontextmanager
@@ -71,6 +83,7 @@ async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[Runn
             finally:
                 for client in running.clients:
                     await trio.aclose_forcefully(client.stream)
+                await leave(server.socket_server)
                 stop.set()
     finally:
         server.close()

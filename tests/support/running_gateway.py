@@ -15,6 +15,7 @@ from broker.network.clock import TrioClock
 from broker.server.app import Started, run_server
 from broker.server.gateway import GatewayServer
 from tests.support.processes import NUMBER
+from tests.support.running import leave
 from tests.support.wire import CLIENT_ID, WireClient, connect
 
 CLUSTER_KEY = "the key of all gateways of the tests".replace(" ", "-")
@@ -92,6 +93,7 @@ async def running_gateway(
             finally:
                 for client in running.clients:
                     await trio.aclose_forcefully(client.stream)
+                await leave(server.socket_server)
                 stop.set()
     finally:
         server.close()

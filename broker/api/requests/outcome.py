@@ -133,6 +133,8 @@ class Hangup:
         self.error = error
 
 
+NOT_FLUSHED: Final = "what the request has written could not be flushed"
+
 NO_TIMEOUT_MS: Final = 2**31 - 1
 """Milliseconds, 24 days: for requests without a timeout."""
 
@@ -182,6 +184,14 @@ class StagedAppends(AfterCommit):
 
     def finish(self) -> "Outcome":
         return self._settle()
+
+    def fail(self) -> "Outcome":
+        """Close the connection in place of a response: what is appended counts, and is in the log, but may
+        not be on the disk. The client asks again. (Kafka answers KAFKA_STORAGE_ERROR, or what the API makes
+        of it)
+        """
+        outcome = self._settle()
+        return Hangup(NOT_FLUSHED) if isinstance(outcome, Response) else outcome
 
 
 class MappedCommit(AfterCommit):

@@ -2,6 +2,7 @@
 
     pacing      which connections end when: pure
     elsewhere   the addresses of the live gateways
+    moves       when a client that produces may learn them
     drain       the state of the gateway, and the task that ends connections
 
 `node_ports` returns the addresses of `elsewhere` from the beginning of a drain on, so every answer with

@@ -20,9 +20,10 @@ import trio
 from broker.controller.rows.upstream import DrainRow, DrainState
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.draining.elsewhere import Elsewhere
+from broker.gateway.draining.moves import Moves
 from broker.gateway.draining.pacing import Pacing
 from broker.gateway.node_ports import NodePorts
-from broker.gateway.processor import GatewayResponder
+from broker.gateway.processor import GatewayProcessor, GatewayResponder
 from broker.gateway.sharing.summary import ListenerNodes
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
@@ -89,6 +90,7 @@ class Drain:
         self._at_first = 0
         self._changed = trio.Event()
         self._pacing: Pacing[GatewayChannel] | None = None
+        self._moves: Moves | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -130,9 +132,11 @@ class Drain:
                 with trio.move_on_at(self._time_of(self._begun_ms + self._timeout_ms)):
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._follow, nursery.cancel_scope)
+                        self._move(Moves(self._channels(), nursery))
                         await self._end_in_turn()
                         nursery.cancel_scope.cancel()
             finally:
+                self._move(None)
                 server.observers.remove(self)
                 self._pacing = None
         self._node_ports.close()
@@ -144,6 +148,16 @@ class Drain:
         self._ended_ms = self._clock.ms()
         logger.info("the gateway has no connections any more", extra={"ms": self._ended_ms - self._begun_ms})
         self.finished.set()
+
+    def _move(self, moves: Moves | None) -> None:
+        """Let `moves` say when clients may have Metadata; with None, always."""
+        self._moves = moves
+        for each in self._server.processors():
+            assert isinstance(each, GatewayProcessor)
+            each.move(moves)
+
+    def _channels(self) -> list[GatewayChannel]:
+        return [each for each in self._server.channels() if isinstance(each, GatewayChannel)]
 
     @property
     def _left(self) -> int:
@@ -177,8 +191,7 @@ class Drain:
 
     async def _end_in_turn(self) -> None:
         """End each connection when its turn has come. Returns when none is left and no client comes back."""
-        ordered = sorted(self._server.channels(), key=lambda each: each.last_active_ms)
-        channels = [each for each in ordered if isinstance(each, GatewayChannel)]
+        channels = sorted(self._channels(), key=lambda each: each.last_active_ms)
         # From now on, and not from the beginning: the search for the other gateways may have taken seconds,
         # whose turns would come all at once.
         now_ms = self._clock.ms()
@@ -231,8 +244,11 @@ class Drain:
             self._changed.set()
 
     def closed(self, channel: Channel, reason: str) -> None:
-        if self._pacing is not None and isinstance(channel, GatewayChannel):
-            self._pacing.remove(channel)
+        if isinstance(channel, GatewayChannel):
+            if self._pacing is not None:
+                self._pacing.remove(channel)
+            if self._moves is not None:
+                self._moves.changed(channel)
         if not self._left:
             self._changed.set()
 

@@ -340,6 +340,13 @@ def discard_arrivals(channel: Channel) -> None:
         return
 
 
+def peer_has_ended(channel: Channel) -> bool:
+    """Return whether the peer has ended its stream, whatever of it is unread."""
+    poll = select.poll()
+    poll.register(channel.fd, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
 END_OF_TLS: Final = 80
 """The most bytes of the record with which a peer ends TLS, in any cipher suite; ours."""
 
@@ -348,9 +355,7 @@ def has_left(channel: Channel) -> bool:
     """Return whether the peer has ended its stream and waits for nothing. What it has sent before is served
     when a throttle ends, but not after a request that waits for as long as its client likes.
     """
-    poll = select.poll()
-    poll.register(channel.fd, select.POLLRDHUP)
-    if not poll.poll(0):
+    if not peer_has_ended(channel):
         return False
     most = END_OF_TLS if isinstance(channel.sock, TlsSocket) else 0
     return channel.mute_state not in THROTTLED or bytes_waiting(channel) <= most

@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.config.load import load
 from broker.controller.rows.upstream import DrainState
+from broker.gateway.draining.moves import SETTLES_S
 from broker.network.clock import TrioClock
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -430,7 +431,9 @@ async def test_a_stop_moves_clients_too(tmp_path: Path, mock_clock: MockClock) -
         await produce(client, batch_of(b"x"))
         gateway.stop.set()
         await ends(idle)
-        metadata = await client.ask(MetadataRequest([], False), 9)
+        await client.send(MetadataRequest([], False), 9)
+        await jump(mock_clock, SETTLES_S)
+        _, metadata = await client.receive(MetadataRequest.API_KEY, 9)
         assert [each.port for each in metadata.brokers] == [other.first_port + 1]
         await jump(mock_clock, TURNS_S / 2)
         await ends(client)

@@ -138,6 +138,7 @@ async def test_a_stop_does_not_wait_for_reset_connections(tmp_path: Path, mock_c
         client = await held_client(running)
         await client.stream.send_all(SILENT)
         await tear_off(client)
+        await maker.stream.aclose()
         with trio.fail_after(0.5):
             running.stop.set()
             await running.started.stopped.wait()

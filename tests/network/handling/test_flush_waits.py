@@ -18,13 +18,19 @@ from broker.network.clock import TrioClock
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
 from broker.server.compiled import COMPILED
 from tests.support.hostile import is_served, until
-from tests.support.produce import PRODUCE_VERSION, batch_of
+from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic
 from tests.support.rig import Rig
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -240,6 +246,24 @@ async def test_a_flush_that_could_not_begin_is_not_acknowledged(
     assert await error_of(client) == 0
 
 
+async def test_an_offset_that_could_not_be_flushed_is_not_acknowledged(
+    tmp_path: Path, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    """It is in the log, but may not survive a power failure: the connection closes without a response."""
+    async with running_broker(tmp_path, "log.flush.interval.messages=1") as running:
+        client = await running.connect()
+        await client.ask(create_topic(), 5)
+        await client.ask(FindCoordinatorRequest("group", 0), 1)
+        topic = OffsetCommitRequestTopic("events", partitions=[OffsetCommitRequestPartition(0, 7)])
+        commit = OffsetCommitRequest("group", -1, "", topics=[topic])
+        answer = await client.ask(commit, 6)
+        assert answer.topics[0].partitions[0].error_code == 0
+        disk.error = OSError(5, "Input/output error")
+        await client.send(commit, 6)
+        assert await client.is_closed()
+        disk.error = None
+
+
 async def test_a_client_without_acknowledgements_is_not_hung_up_on_by_a_slow_disk(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
 ) -> None:
@@ -313,5 +337,6 @@ async def test_a_stop_waits_for_the_disk_as_for_any_answer(
         await wait_all_tasks_blocked(0.01)
     disk.goes_on.set()
     assert await error_of(client) == 0
+    await client.stream.aclose()
     broker.stop.set()
     await broker.started.stopped.wait()
