@@ -1,7 +1,7 @@
 // The resolver's result: a verdict for each kind of limit, and the rules in lookup order.
 
 import { bar, h, limitLevel } from "./dom.js";
-import { entityKey, entityText, gatewayText, nodeText, ruleLink } from "./entity.js";
+import { entityChips, entityKey, entityText, gatewayText, nodeText, ruleLink } from "./entity.js";
 import { about, count, digits, KEYS, milliseconds, rate } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
@@ -106,7 +106,9 @@ export function probeTable({ limits }, ontry) {
 
 function row(entity, step, probes, limits, ontry) {
   const cells = probes.map((probe, index) => (probe === null ? h("td.na") : cell(probe, limits[index], entity, ontry)));
-  return h("tr", h("th.row", { scope: "row" }, h("span.step", String(step)), ruleLink(entity)), cells);
+  // What has no value is no rule, which would have a page.
+  const exists = probes.some((probe) => probe !== null && probe.value !== null);
+  return h("tr", h("th.row", { scope: "row" }, h("span.step", String(step)), exists ? ruleLink(entity) : entityChips(entity)), cells);
 }
 
 function cell(probe, { key, matched, if: after }, entity, ontry) {
