@@ -162,4 +162,5 @@ def test_nothing_moves_for_a_minute(browser: Any, broker: BrokerProcess, paths: 
     found = {path: page.evaluate("() => window.shifts") for path, page in pages.items()}
     for page in pages.values():
         page.context.close()
-    assert "\n".join(f"{path}: {shift}" for path, shifts in found.items() for shift in shifts) == ""
+    moved = [f"{path}: {shift}" for path, shifts in found.items() for shift in shifts]
+    assert not moved, "\n".join(moved)

@@ -242,7 +242,7 @@ async def test_a_temporary_limit_stands_beside_the_one_in_force(
         20,
         True,
     )
-    assert (temporary["until"], temporary["changed_by"]) == ("2099-01-01T00:00:00Z", "bea")
+    assert (temporary["until"], temporary["changed_by"]) == ("2099-01-01T00:00:00.000Z", "bea")
     row = ADDRESS.check(await (await http.get(f"{PATH}/10.0.0.9")).get_json())
     assert (row[IP_KEY], row["bound"], row["temporary"]["active"]) == (None, 5, False)
     assert "temporary" not in await (await http.get(DEFAULT)).get_json()

@@ -274,7 +274,7 @@ async def test_all_refused_entries_are_told_whoever_refuses_them(
             (10, "bob", "user bob is listed twice"),
             (12, "frank", f"/limits: must have at least 1 of {', '.join(ALL_KEYS)}"),
             (14, "gina", "producer_byte_rate: a temporary limit needs until or windows"),
-            (17, None, "/quotas/6/nonsense: unknown field; allowed: entity, limits, temporary, shadow"),
+            (17, None, "/quotas/7/nonsense: unknown field; allowed: entity, limits, temporary, shadow"),
         ]
         assert answer.status_code == 400
         assert (problem["line"], problem["where"]) == (2, "/quotas/1/limits/producer_byte_rate")

@@ -21,7 +21,7 @@ export function verdicts({ limits }) {
 }
 
 function state(key, limit) {
-  return [figure(key, limit), use(key, limit), atNodes(key, limit), atGateways(key, limit), rule(limit), waiting(limit)];
+  return [figure(key, limit), use(key, limit), atNodes(key, limit), atGateways(key, limit), rule(limit), waiting(limit) ?? h("p.small", "\u00a0")];
 }
 
 /** The use at each upstream node, if the limit holds at each of them; `use` shows the highest. */
@@ -56,7 +56,8 @@ function figure(key, { bound, shadow }) {
 }
 
 function use(key, { bound, observed }) {
-  if (observed === null || observed === undefined) return h("p.quiet.small", "not in use");
+  // A client that begins or ends takes no other place.
+  if (observed === null || observed === undefined) return [bound !== null && bar(0, "good"), h("p.quiet.small", "not in use")];
   const text = `${shownRate(key, observed, bound ?? observed)} now`;
   if (bound === null) return h("p.quiet.small", text);
   const used = observed / bound;
