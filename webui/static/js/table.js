@@ -47,8 +47,8 @@ export class Table {
     const kept = new Map();
     for (const [place, row] of rows.entries()) {
       if (row === null) {
-        // One for each place, so that none moves to another.
-        wanted.push((this.blanks[place] ??= h("tr.blank", { "aria-hidden": "true" }, h("td", { colspan: this.columns.length }))));
+        // One for each place, so that none moves to another; with one cell, as columns may be hidden.
+        wanted.push((this.blanks[place] ??= h("tr.blank", { "aria-hidden": "true" }, h("td"))));
         continue;
       }
       const key = this.keyOf(row);
