@@ -108,7 +108,8 @@ PAGES: Final = tuple(page for entry in ENTRIES for page in entry.pages)
 
 class Kind(msgspec.Struct, frozen=True):
     """Things with a page of their own each, below the page that lists them: `/topics/NAME`, where the name is
-    as in the paths of REST (webui.path_names). `tabs` are its pages; their paths are relative to it.
+    as in the paths of REST (webui.path_names; of a quota the id of its rule). `tabs` are its pages; their
+    paths are relative to it.
     """
 
     noun: str
@@ -119,6 +120,9 @@ class Kind(msgspec.Struct, frozen=True):
         """Return the tab of the query's `tab`, the first one if there is none."""
         return next((page for page in self.tabs if page.path == f"?tab={wanted}"), self.tabs[0])
 
+
+QUOTA: Final = "quota"
+"""The noun of a quota rule."""
 
 KINDS: Final = (
     Kind(
@@ -138,6 +142,16 @@ KINDS: Final = (
             Page("group_members", "?", "Group", "Members", "groups"),
             Page("group_offsets", "?tab=offsets", "Group", "Offsets", "groups"),
             Page("group_reset", "?tab=reset", "Group", "Reset", "groups"),
+        ),
+    ),
+    Kind(
+        QUOTA,
+        "/quotas",
+        (
+            Page("quota_limits", "?", "Quota", "Limits", "quotas"),
+            Page("quota_clients", "?tab=clients", "Quota", "Clients", "quotas"),
+            Page("quota_throttles", "?tab=throttles", "Quota", "Throttles", "quotas"),
+            Page("quota_changes", "?tab=changes", "Quota", "Changes", "quotas"),
         ),
     ),
 )

@@ -40,12 +40,13 @@ _PLAIN_VALUES: Final = (
 
 class BadFileError(Exception):
     """A file of the user is invalid; the message names the file, the place and the reason. `line` is its line
-    from 1, None if the reason is not in a line.
+    from 1, None if the reason is not in a line. `reason` is the message without file and line.
     """
 
-    def __init__(self, message: str, line: int | None = None) -> None:
+    def __init__(self, message: str, line: int | None = None, reason: str = "") -> None:
         super().__init__(message)
         self.line = line
+        self.reason = reason or message
 
 
 _EVENTS: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -191,7 +192,8 @@ class YamlValue(msgspec.Struct, frozen=True):
 
     def refuse(self, why: str) -> NoReturn:
         line = self.node.start_mark.line + 1
-        raise BadFileError(f"{self.file} line {line}: {self.path + ': ' if self.path else ''}{why}", line)
+        reason = f"{self.path + ': ' if self.path else ''}{why}"
+        raise BadFileError(f"{self.file} line {line}: {reason}", line, reason)
 
     def fields(self, *known: str) -> "Fields":
         """Return the value as a mapping with only these names, each at most once."""

@@ -28,8 +28,11 @@ from broker.metadata.alerts import (
     AlertDestination,
     AlertRule,
     AlertSilence,
+    DestinationEntry,
     DestinationKind,
+    RuleEntry,
     Severity,
+    SilenceEntry,
     written,
 )
 from broker.metadata.changes import Change, ChangeKind
@@ -155,9 +158,8 @@ class RemoveAlertSilence(msgspec.Struct, Command["EntryOutcome"], frozen=True):
 
 
 def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[EntryOutcome]:
-    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = at.image.alert_rules.get(command.name)
-    refusal = refusal or _stale("rule", None if known is None else known.version, command.expected_version)
+    refusal = _refusal(at, Role.EDITOR, "rule", known, command.expected_version)
     if refusal is not None:
         return Plan(refusal)
     problem = _name_problem(command.name) or _rule_problem(command.rule, at)
@@ -171,27 +173,18 @@ def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[EntryOutcome]:
 
 
 def plan_remove_rule(command: RemoveAlertRule, at: Situation) -> Plan[EntryOutcome]:
-    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    known = at.image.alert_rules.get(command.name)
+    refusal = _refusal(at, Role.EDITOR, "rule", known, command.expected_version, removed=command.name)
     if refusal is not None:
         return Plan(refusal)
-    known = at.image.alert_rules.get(command.name)
-    if known is None:
-        return Plan(
-            EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no alert rule named {command.name}")
-        )
-    stale = _stale("rule", known.version, command.expected_version)
-    if stale is not None:
-        return Plan(stale)
     if command.validate_only:
         return Plan(EntryOutcome())
     return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_RULE, command.name, RULE, None),))
 
 
 def plan_set_destination(command: SetAlertDestination, at: Situation) -> Plan[EntryOutcome]:
-    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     entry = at.image.alert_destinations.get(command.name)
-    version = None if entry is None else entry.version
-    refusal = refusal or _stale("destination", version, command.expected_version)
+    refusal = _refusal(at, Role.ADMIN, "destination", entry, command.expected_version)
     if refusal is not None:
         return Plan(refusal)
     known = None if entry is None else entry.destination
@@ -213,17 +206,10 @@ def plan_set_destination(command: SetAlertDestination, at: Situation) -> Plan[En
 
 
 def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> Plan[EntryOutcome]:
-    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    known = at.image.alert_destinations.get(command.name)
+    refusal = _refusal(at, Role.ADMIN, "destination", known, command.expected_version, removed=command.name)
     if refusal is not None:
         return Plan(refusal)
-    known = at.image.alert_destinations.get(command.name)
-    if known is None:
-        return Plan(
-            EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no destination named {command.name}")
-        )
-    stale = _stale("destination", known.version, command.expected_version)
-    if stale is not None:
-        return Plan(stale)
     users = [name for name, each in at.image.alert_rules.items() if command.name in each.rule.destinations]
     if users:
         named = ", ".join(sorted(users)[:3]) + (" and others" if len(users) > 3 else "")
@@ -232,9 +218,8 @@ def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> P
 
 
 def plan_set_silence(command: SetAlertSilence, at: Situation) -> Plan[EntryOutcome]:
-    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = at.image.alert_silences.get(command.name)
-    refusal = refusal or _stale("silence", None if known is None else known.version, command.expected_version)
+    refusal = _refusal(at, Role.EDITOR, "silence", known, command.expected_version)
     if refusal is not None:
         return Plan(refusal)
     wanted = command.silence
@@ -260,24 +245,36 @@ def plan_set_silence(command: SetAlertSilence, at: Situation) -> Plan[EntryOutco
 
 
 def plan_remove_silence(command: RemoveAlertSilence, at: Situation) -> Plan[EntryOutcome]:
-    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    known = at.image.alert_silences.get(command.name)
+    refusal = _refusal(at, Role.EDITOR, "silence", known, command.expected_version, removed=command.name)
     if refusal is not None:
         return Plan(refusal)
-    known = at.image.alert_silences.get(command.name)
-    if known is None:
-        return Plan(EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no silence named {command.name}"))
-    stale = _stale("silence", known.version, command.expected_version)
-    if stale is not None:
-        return Plan(stale)
     if command.validate_only:
         return Plan(EntryOutcome())
     return Plan(EntryOutcome(), (Change(ChangeKind.ALERT_SILENCE, command.name, SILENCE, None),))
 
 
-def _stale(noun: str, version: int | None, expected: int | None) -> EntryOutcome | None:
-    if expected in (None, version or 0):
+def _refusal(
+    at: Situation,
+    role: Role,
+    noun: str,
+    known: RuleEntry | DestinationEntry | SilenceEntry | None,
+    expected: int | None,
+    *,
+    removed: str = "",
+) -> EntryOutcome | None:
+    """Return why what is `known` cannot be set, or removed as `removed`: the role, that it is not there, or
+    another version than the expected one.
+    """
+    refusal = at.refusal(role, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None:
+        return refusal
+    if known is None and removed:
+        return EntryOutcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no {noun} named {removed}")
+    version = 0 if known is None else known.version
+    if expected in (None, version):
         return None
-    message = f"The {noun} is at version {version or 0}, not at {expected}"
+    message = f"The {noun} is at version {version}, not at {expected}"
     return EntryOutcome(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 

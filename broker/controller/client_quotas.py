@@ -7,7 +7,6 @@ ones alone, and these leave them alone.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Final, NamedTuple
 from unicodedata import category
 
@@ -21,6 +20,7 @@ from broker.metadata.changes import SHADOW, Change, ChangeKind, write_number, wr
 from broker.metadata.image import Image, QuotaEntry
 from broker.quotas.client_quota_requests import validate_alteration, warnings_about
 from broker.quotas.entity import Entity
+from broker.quotas.small_rates import small_rate_warnings
 
 Named = frozenset[tuple[str, str | None]]
 """An entity, regardless of the order of its parts."""
@@ -52,7 +52,9 @@ def plan_client_quotas(
             continue
         temporary = ((op.key, None if op.limit is None else op.limit.value) for op in alteration.temporary)
         ops = ((op.key, op.value) for op in alteration.ops)
-        warnings = warnings_about(chain(ops, temporary), gateways)
+        limits = [*ops, *temporary]
+        algorithm = at.config.quotas.bandwidth_algorithm
+        warnings = warnings_about(limits, gateways) + small_rate_warnings(limits, algorithm)
         outcomes.append(QuotaOutcome(entity=alteration.entity, warnings=warnings))
         if not command.validate_only:
             changes.extend(planned)

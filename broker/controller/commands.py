@@ -293,7 +293,10 @@ class IncrementalAlterConfigs(msgspec.Struct, Command["list[ResourceOutcome]"], 
 
 
 class ResourceOutcome(EntryOutcome, frozen=True):
+    """`warnings` concern accepted settings that cannot have the apparent effect."""
+
     resource: ConfigResource = ConfigResource(0, "")
+    warnings: tuple[str, ...] = ()
 
 
 # The broker itself. Role: admin.

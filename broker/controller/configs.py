@@ -49,6 +49,7 @@ from broker.controller.topics import (
 )
 from broker.metadata.actor import ChangeOrigin, Role
 from broker.metadata.changes import Change, ChangeKind
+from broker.quotas.small_rates import ALGORITHM, small_rate_warnings
 from broker.telemetry.subscription import read_subscription, subscription_setting
 
 _LOCATIONS: Final = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
@@ -96,11 +97,19 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
         except ApiError as error:
             outcomes.append(ResourceOutcome(error.code, error.message, resource))
         else:
-            outcomes.append(ResourceOutcome(resource=resource))
+            outcomes.append(ResourceOutcome(resource=resource, warnings=_warnings(alteration, at)))
     is_refused = command.all_or_none and not all(outcome.ok for outcome in outcomes)
     if command.validate_only or is_refused:
         return Plan(outcomes)
     return Plan(outcomes, tuple(changes), tuple(effects))
+
+
+def _warnings(alteration: ConfigAlteration, at: Situation) -> tuple[str, ...]:
+    set_ops = [op for op in alteration.ops if op.op is OpType.SET]
+    values = {op.key: op.value or "" for op in set_ops}
+    algorithm = values.get(ALGORITHM, at.config.quotas.bandwidth_algorithm)
+    rates = ((key, float(value)) for key, value in values.items() if value.isdecimal())
+    return small_rate_warnings(rates, algorithm)
 
 
 def _changes(

@@ -90,18 +90,21 @@ class Console(msgspec.Struct, frozen=True):
     def request(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
-        """Send a request and return the JSON object of the response.
+        """Send a request and return the JSON object of the response. A `body` of bytes is a YAML file.
 
         A response without content is an empty object. Raises RefusedError for a refusal and
         click.ClickException if no console responds.
         """
         given = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
         url = f"{self.url.rstrip('/')}{path}" + (f"?{urlencode(given)}" if given else "")
+        media = "application/yaml" if isinstance(body, bytes) else "application/json"
         try:
+            if body is not None and not isinstance(body, bytes):
+                body = json.dumps(body, allow_nan=False).encode()
             prepared = urllib.request.Request(  # noqa: S310 - the scheme was checked
                 url,
-                None if body is None else json.dumps(body, allow_nan=False).encode(),
-                {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+                body,
+                {"Authorization": f"Bearer {self.token}", "Content-Type": media},
                 method=method,
             )
             with self._opener().open(prepared, timeout=self.timeout_s) as response:

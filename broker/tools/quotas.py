@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -20,7 +20,6 @@ from broker.common.quantities import (
     QuantityError,
     group,
     read_limit,
-    read_limits,
     write_bytes,
 )
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
@@ -29,9 +28,6 @@ from broker.tools.escaping import entity_text, printable
 from broker.tools.output import Column, Output, count_column, output_option, print_json, print_rows
 from broker.tools.quota_times import temporary_text, times_of, times_text
 from broker.tools.top.tables import rate
-
-if TYPE_CHECKING:
-    from broker.common.strict_yaml import YamlValue
 
 QUOTAS: Final = "/api/v1/client-quotas"
 
@@ -362,39 +358,28 @@ def _import(console: Console, file: Path, *, prune: bool, validate_only: bool) -
     from broker.common import strict_yaml
 
     try:
-        document = _document(strict_yaml.read_file(file))
-    except strict_yaml.BadFileError as error:
-        raise click.ClickException(str(error)) from error
-    if "quotas" not in document:
-        raise click.ClickException(f"{file} has no list `quotas`")
+        with file.open("rb") as opened:
+            content = opened.read(strict_yaml.MAX_BYTES + 1)  # the console refuses more
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be read: {error.strerror}") from error
     query = {"prune": prune, "validate_only": validate_only}
     try:
-        return console.request("POST", f"{QUOTAS}:import", query, document)
+        return console.request("POST", f"{QUOTAS}:import", query, content)
     except RefusedError as error:
-        raise click.ClickException(_refused_import(file, error)) from error
-
-
-def _document(root: "YamlValue") -> dict[str, Any]:
-    """Return the file as the REST API expects it, which has numbers only. Raises BadFileError."""
-    document = root.json()
-    if not isinstance(document, dict):
-        return {}
-    if isinstance(document.get("quotas"), list):
-        for place, entry in zip(root.fields().by_name["quotas"].items(), document["quotas"], strict=True):
-            try:
-                read_limits(entry)
-            except QuantityError as error:
-                place.refuse(f"{error.key}: {error}")
-    return document
-
-
-def _refused_import(file: Path, error: RefusedError) -> str:
-    refused = _refusals(error.problem) or [f"  {error.message}"]
-    return "\n".join([f"{file} is refused; no quota was changed:", *refused])
+        refused = _refusals(error.problem) or [f"  {error.message}"]
+        lines = "\n".join([f"{file} is refused; no quota was changed:", *refused])
+        raise click.ClickException(lines) from error
 
 
 def _refusals(response: Mapping[str, Any]) -> list[str]:
-    return [f"  {entity_text(each['entity'])}: {each['message']}" for each in response.get("refused", ())]
+    """Return a line for each refused entry, with its line in the file and its entity, if it has them."""
+    return [
+        "  "
+        + (f"line {each['line']}: " if each["line"] else "")
+        + (f"{entity_text(each['entity'])}: " if "entity" in each else "")
+        + str(each["message"] or each["error"])
+        for each in response.get("refused", ())
+    ]
 
 
 def _has_changes(response: Mapping[str, Any]) -> bool:
@@ -402,6 +387,8 @@ def _has_changes(response: Mapping[str, Any]) -> bool:
 
 
 def _print_changes(response: Mapping[str, Any]) -> None:
+    for warning in response["warnings"]:
+        click.echo(f"Warning: {printable(warning)}", err=True)
     if not _has_changes(response):
         click.echo("Nothing to change.")
     for change in response["shadow_changes"]:

@@ -252,12 +252,12 @@ def _row(
         by, at_ms = limit.changed_by, limit.changed_at_ms
         gateway = "" if seen is None else seen.gateway
         limits.append(QuotaLimit(key, limit.value, observed, throttled, at_ms, by, would, node, gateway))
-    temporary = tuple(_temporary(key, each, wall_ms) for key, each in entry.temporary.items())
+    temporary = tuple(temporary_row(key, each, wall_ms) for key, each in entry.temporary.items())
     changed = entry.version, entry.changed_at_ms, entry.changed_by
     return QuotaRow(entry.entity, tuple(limits), *changed, entry.shadow, temporary)
 
 
-def _temporary(key: str, each: Temporary, wall_ms: int) -> TemporaryQuota:
+def temporary_row(key: str, each: Temporary, wall_ms: int) -> TemporaryQuota:
     change = each.changes_at_ms
     return TemporaryQuota(
         key,

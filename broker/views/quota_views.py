@@ -36,7 +36,7 @@ from broker.quotas.connection_rates import canonical_address, counted_address
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import IP, Entity
 from broker.views.live_quotas import LiveQuotas
-from broker.views.quota_rows import QuotaRows
+from broker.views.quota_rows import QuotaRows, temporary_row
 from broker.views.resolving import ClientIdentity, Resolver, keys_for
 from broker.views.upstream_views import ShareViews
 
@@ -153,6 +153,7 @@ class QuotaViews:
             self._live.controller_addresses(),
             self._ipv6_prefix,
             self._shares.addresses(),
+            self._control.wall_ms(),
         )
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
@@ -234,6 +235,7 @@ def address_rows(
     controller_uses: Iterable[AddressUse],
     ipv6_prefix: int,
     remote_uses: Iterable[AddressUse] = (),
+    wall_ms: int = 0,
 ) -> Iterator[AddressRow | None]:
     """Yield rows in no order; None stands for work without a row yet. `remote_uses` is the use at other
     gateways.
@@ -250,21 +252,21 @@ def address_rows(
         seen.setdefault(use.address, _NO_USE)
         yield None
     default: float | None = None
-    ruled: dict[str, tuple[QuotaEntry, float]] = {}
+    ruled: dict[str, QuotaEntry] = {}
     for entity, entry in image.quotas.items():
-        if len(entity) == 1 and entity[0][0] == IP and IP_RATE in entry.limits:
-            name, value = entity[0][1], entry.limits[IP_RATE].value
+        if len(entity) == 1 and entity[0][0] == IP:
+            name = entity[0][1]
             if name is None:
-                default = value
-                yield _address_row(None, entry, value, value, _NO_USE, ())
+                default = _ip_limit(entry)
+                yield _address_row(None, entry, default, _NO_USE, (), wall_ms)
             else:
-                ruled[name] = entry, value
+                ruled[name] = entry
         yield None
-    for name, (entry, value) in ruled.items():
+    for name, entry in ruled.items():
         key = address_key(name, ipv6_prefix)
-        yield _address_row(name, entry, value, value, seen.pop(key, _NO_USE), there.get(key, ()))
+        yield _address_row(name, entry, default, seen.pop(key, _NO_USE), there.get(key, ()), wall_ms)
     for address, both in seen.items():
-        yield _address_row(address, None, None, default, both, there.get(address, ()))
+        yield _address_row(address, None, default, both, there.get(address, ()), wall_ms)
 
 
 def address_key(ip: str, ipv6_prefix: int) -> str:
@@ -275,18 +277,35 @@ def address_key(ip: str, ipv6_prefix: int) -> str:
         return ip
 
 
+def _ip_limit(entry: QuotaEntry) -> float | None:
+    """Return the limit in force."""
+    limit = entry.limits.get(IP_RATE)
+    return None if limit is None else limit.value
+
+
 def _address_row(
     address: str | None,
     entry: QuotaEntry | None,
-    limit: float | None,
-    bound: float | None,
+    default: float | None,
     uses: AddressUses,
     remote_uses: tuple[AddressUse, ...],
+    wall_ms: int,
 ) -> AddressRow:
     if entry is None:
-        return AddressRow(address, None, bound, 0, 0, "", *uses, remote_uses)
-    changed = entry.version, entry.changed_at_ms, entry.changed_by
-    return AddressRow(address, limit, bound, *changed, *uses, remote_uses)
+        return AddressRow(address, None, default, 0, 0, "", *uses, remote_uses)
+    limit = _ip_limit(entry)
+    temporary = entry.temporary.get(IP_RATE)
+    return AddressRow(
+        address,
+        limit,
+        default if limit is None else limit,
+        entry.version,
+        entry.changed_at_ms,
+        entry.changed_by,
+        *uses,
+        remote_uses,
+        None if temporary is None else temporary_row(IP_RATE, temporary, wall_ms),
+    )
 
 
 def _key(field: str) -> str:

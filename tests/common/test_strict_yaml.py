@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from broker.common import strict_yaml
 from broker.common.slices import run_through
 from broker.common.strict_yaml import MAX_BYTES, MAX_DEPTH, BadFileError, compose_in_steps, read_file, write
-from broker.tools.quotas import quotas
 
 
 @pytest.fixture
@@ -109,13 +107,6 @@ def test_bytes_that_are_no_text_and_files_that_are_none_are_refused(tmp_path: Pa
     ):
         with pytest.raises(BadFileError, match=words):
             read_file(path)
-
-
-@pytest.mark.parametrize("text", ["5", "- a", "quota: []"])
-def test_a_file_without_quotas_is_no_file_of_quotas(file: Path, text: str) -> None:
-    file.write_text(text, encoding="utf-8")
-    done = CliRunner().invoke(quotas, ["plan", str(file)], env={"WEIR_TOKEN": "t"})
-    assert (done.exit_code, done.output) == (1, f"Error: {file} has no list `quotas`\n")
 
 
 @pytest.mark.parametrize(

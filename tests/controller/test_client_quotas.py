@@ -317,3 +317,14 @@ def test_a_limit_that_never_binds_is_accepted_with_a_warning(world: World) -> No
     assert outcome.ok and len(outcome.warnings) == 1
     assert "request_percentage=800 never takes effect" in outcome.warnings[0]
     assert limits(world, ALICE) == {"request_percentage": 800.0, "producer_byte_rate": 5.0}
+
+
+@pytest.mark.parametrize(("algorithm", "warned"), [("rate", 1), ("paced", 0), ("token_bucket", 0)])
+def test_a_small_rate_of_connections_is_warned_of_where_it_is_kept_only_roughly(
+    algorithm: str, warned: int
+) -> None:
+    world = World(f"quota.bandwidth.algorithm={algorithm}")
+    one = QuotaAlteration((("ip", "10.0.0.7"),), (QuotaOp("connection_creation_rate", 1.0),))
+    (outcome,) = world.do(plan_client_quotas, AlterClientQuotas((one,), True))
+    assert outcome.ok and len(outcome.warnings) == warned
+    assert alter(world, ALICE, ("producer_byte_rate", 1.0)).warnings == ()

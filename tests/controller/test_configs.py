@@ -691,3 +691,12 @@ def test_settings_can_be_deleted_from_a_broker_with_too_many(world: World) -> No
     kept = [Change(ChangeKind.BROKER_CONFIG, "1", f"own.{number}", "") for number in range(MAX_SETTINGS + 2)]
     world.write(kept)
     assert alter(world, BROKER, ConfigOp("own.1", OpType.DELETE, None)).ok
+
+
+def test_a_small_rate_of_replication_is_warned_of_where_it_is_kept_only_roughly() -> None:
+    small = put("leader.replication.throttled.rate", "999999")
+    by_kafkas_rule = filled("quota.bandwidth.algorithm=rate")
+    (warning,) = alter(by_kafkas_rule, BROKER, small, validate_only=True).warnings
+    assert warning.startswith("leader.replication.throttled.rate=999999 is kept only roughly")
+    assert alter(filled(), BROKER, small).warnings == ()
+    assert alter(by_kafkas_rule, BROKER, put("leader.replication.throttled.rate", "1000000")).warnings == ()

@@ -268,11 +268,11 @@ def test_invalid_input_is_reported_and_changes_nothing(
         (
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: 1}}, "
             "{entity: {ip: nowhere}, limits: {connection_creation_rate: 1}}]",
-            "no quota was changed:\n  ip nowhere: nowhere is not a valid IP",
+            "no quota was changed:\n  line 1: ip nowhere: nowhere is not a valid IP",
         ),
         (
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: .nan}}]",
-            "line 1: quotas[0]: producer_byte_rate: enter a number with a unit",
+            "  line 1: /quotas/0/limits/producer_byte_rate: enter a number with a unit",
         ),
         (
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: '1,5 MB'}}]",
@@ -280,10 +280,15 @@ def test_invalid_input_is_reported_and_changes_nothing(
         ),
         (
             "quotas: [{entity: {user: eve, user: eve}, limits: {}}]",
-            "line 1: quotas[0].entity.user: is given twice",
+            "  line 1: quotas[0].entity.user: is given twice",
         ),
-        ("", "quotas.yaml is empty"),
-        ("limits: []", "`quotas`"),
+        ("", "The file is empty"),
+        ("limits: []", "unknown field; allowed: quotas"),
+        (
+            "quotas:\n- entity: {user: eve}\n  limit: 1\n- entity: {user: eve}\n  limits: {}\n",
+            "no quota was changed:\n  line 2: /quotas/0/limit: unknown field; allowed: entity, limits, "
+            "temporary, shadow\n  line 4: user eve: /limits: must have at least 1 of ",
+        ),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import run_through
+from broker.common.temporary_limits import TemporaryLimit
 from broker.controller.commands import (
     BROKER_ITSELF,
     AlterClientQuotas,
@@ -23,6 +24,7 @@ from broker.controller.commands import (
     QuotaAlteration,
     QuotaOp,
     ResourceType,
+    TemporaryOp,
     TopicRef,
 )
 from broker.controller.control import Control
@@ -387,6 +389,29 @@ async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
     }
     assert rows["10.0.0.7"].use == live.seen[0] and rows["10.0.0.8"].use is None
     assert rows["10.0.0.9"].use == live.seen[1] and rows["10.0.0.9"].version == 0
+
+
+async def test_an_address_has_its_temporary_limit_in_force_or_not_yet(control: Control, views: Views) -> None:
+    now, hour = control.wall_ms(), 3_600_000
+    running = TemporaryLimit(40.0, until_ms=now + hour)
+    later = TemporaryLimit(50.0, from_ms=now + hour, until_ms=now + 2 * hour)
+    key = "connection_creation_rate"
+    edits = (
+        QuotaAlteration((("ip", "10.0.0.7"),), (QuotaOp(key, 20),), temporary=(TemporaryOp(key, running),)),
+        QuotaAlteration((("ip", "10.0.0.8"),), (), temporary=(TemporaryOp(key, later),)),
+        QuotaAlteration((("ip", None),), (QuotaOp(key, 5),)),
+    )
+    await control.apply(AlterClientQuotas(edits), actor(Role.ADMIN))
+    rows = {row.address: row for row in address_rows(views)}
+    shown = {
+        address: (row.limit, row.bound, row.temporary and (row.temporary.limit, row.temporary.permanent))
+        for address, row in rows.items()
+    }
+    assert shown == {
+        None: (5, 5, None),
+        "10.0.0.7": (40, 40, (running, 20)),
+        "10.0.0.8": (None, 5, (later, None)),
+    }
 
 
 async def test_use_of_the_controllers_listeners_stands_beside_the_brokers(

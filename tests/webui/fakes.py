@@ -143,7 +143,7 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
         there[each.address] = (*there.get(each.address, ()), each)
         uses.setdefault(each.address, (None, None))
     rows = []
-    for row in broker.rows.values():
+    for row in broker.in_force():
         if row.entity[0][0] == "ip":
             address, limit = row.entity[0][1], row.value(IP_KEY)
             mine = (None, None) if address is None else uses.pop(address, (None, None))
@@ -151,12 +151,13 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
                 AddressRow(
                     address,
                     limit,
-                    limit,
+                    default if limit is None else limit,
                     row.version,
                     row.changed_at_ms,
                     row.changed_by,
                     *mine,
                     there.get(address or "", ()),
+                    next(iter(row.temporary), None),
                 )
             )
     return rows + [

@@ -485,6 +485,10 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("2,000 partitions", f"/api/v1/topics/{WIDE}"),
         Asked("none", f"/api/v1/topics/{LONG}"),
     ),
+    "listRuleClients": (
+        Asked("of a client", "/api/v1/client-quotas/client-id=client-3/clients"),
+        Asked("none", f"/api/v1/client-quotas/user={LONG}/clients"),
+    ),
     "listTopicGroups": (
         *pages(f"{TOPICS}/{WIDE}/groups", "lag"),
         Asked("none", f"{TOPICS}/{LONG}/groups"),

@@ -43,7 +43,7 @@ from webui.rest.bodies import read
 from webui.rest.events import make_live
 from webui.rest.files import YAML, read_file
 from webui.rest.routes import ROUTES
-from webui.rest.routing import Call, Reply, Route, read_path_params, read_query, url_rule
+from webui.rest.routing import Call, RefusedEntry, Reply, Route, read_path_params, read_query, url_rule
 from webui.schema import Invalid, Record
 from webui.security import headers
 from webui.security.authenticator import Authenticator
@@ -177,13 +177,14 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         async with AsyncExitStack() as turn:
             body = None
             lines: Mapping[str, Sequence[int]] = {}
+            refused_entries: Sequence[RefusedEntry] = ()
             if route.body is not None:
                 media = check_body(request_info, *((YAML,) if route.is_file else ()))
                 sent = await body_of(request)
                 if len(sent) > LARGE_BODY:
                     await turn.enter_async_context(console.large_bodies)
                 if isinstance(route.body, Record) and route.is_file:
-                    body, lines = await read_file(sent, media, route.body)
+                    body, lines, refused_entries = await read_file(sent, media, route.body)
                 else:
                     body = await read(sent, route.body)
                     await turn.aclose()  # a simulation takes minutes
@@ -203,6 +204,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
                 identity.session,
                 route.operation,
                 lines=lines,
+                refused=refused_entries,
             )
             refused: Problem | None = None
             try:

@@ -25,6 +25,7 @@ from webui.pages import (
     KINDS,
     MISSING,
     PAGES,
+    QUOTA,
     UPSTREAMS,
     UPSTREAMS_OWN,
     Kind,
@@ -36,17 +37,19 @@ from webui.pages import (
 )
 from webui.path_names import path_name, unescaped
 from webui.problem import Problem
+from webui.quotas import ENTITY, BadId, entity_of, id_of, pairs_of
 from webui.rest import bodies as strict_json
 from webui.rest.records import browse_role
 from webui.rest.routing import JSON
 from webui.rest.tokens import LONGEST_NAME
-from webui.schema import Record, Text
+from webui.schema import Invalid, Record, Text
 from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, is_of_provider, role_of
 from webui.security.gate import RequestInfo, check_body
 from webui.security.origin import is_cross_site, sends_fetch_site
 from webui.security.sessions import Session
 from webui.tables.json_output import encode
+from webui.tables.slices import run_in_slices
 
 REFUSED_ADDRESS: Final = (
     "A token in the URL is not accepted, because histories and logs keep it. Paste it here, or open a "
@@ -93,6 +96,8 @@ def _add(app: QuartTrio, path: str, name: str, view: View, method: str) -> None:
 
 def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
     async def view() -> ResponseReturnValue:
+        if page.path == "/quotas" and (rule := _old_rule(request.args.to_dict())):
+            return Response(b"", status=303, headers={"Location": rule})
         session = _session_of(console, renderer, page.path)
         if isinstance(session, Response):
             return session
@@ -104,14 +109,16 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
 
 
 def _kind_view(console: Console, renderer: Renderer, kind: Kind) -> View:
-    """Create the view of a topic or a group. The page reads the name from its address."""
+    """Create the view of a topic, a group or a quota. The page reads the name from its address."""
 
     async def view(name: str) -> ResponseReturnValue:
         try:
-            named = unescaped(name)
+            named = name if kind.noun == QUOTA else unescaped(name)
         except UnicodeDecodeError:
             named = None
         path = kind.listed if named is None else f"{kind.listed}/{quote(path_name(named), safe='')}"
+        if named is not None and kind.noun == QUOTA:
+            path = f"{kind.listed}/{quote(named, safe=IN_QUERIES)}"
         session = _session_of(console, renderer, path)
         if isinstance(session, Response):
             return session
@@ -127,6 +134,11 @@ def _kind_view(console: Console, renderer: Renderer, kind: Kind) -> View:
 
 async def _is_missing(views: Views, kind: Kind, name: str) -> bool:
     """Return whether the thing is known not to exist. A gateway asks its cluster before it says so."""
+    if kind.noun == QUOTA:
+        try:
+            return await run_in_slices(views.quotas.quota(entity_of(name))) is None
+        except BadId:
+            return True
     is_topic = kind.noun == "topic"
 
     def is_there() -> bool:
@@ -149,6 +161,16 @@ async def _old_records_view() -> ResponseReturnValue:
     path = f"/topics/{quote(path_name(topic), safe='')}" if topic else "/topics"
     more = f"?{urlencode({'start': 'latest'} | asked)}" if topic else ""
     return Response(b"", status=303, headers={"Location": path + more})
+
+
+def _old_rule(asked: dict[str, str]) -> str:
+    """Return the page of the rule that an old address of the list names, "" if it names none."""
+    try:
+        rule = id_of(pairs_of(ENTITY.check(strict_json.parse(asked.get("rule", "").encode()))))
+    except (strict_json.NotJson, Invalid):
+        return ""
+    more = f"?{urlencode({'edit': asked['edit']})}" if asked.get("edit") else ""
+    return f"/quotas/{quote(rule, safe=IN_QUERIES)}{more}"
 
 
 def _session_of(console: Console, renderer: Renderer, path: str) -> Session | Response:

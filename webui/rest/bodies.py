@@ -2,8 +2,8 @@
 
 `read` is called by http.app, `parse` by the login. A megabyte of JSON takes 60 ms to parse and longer to
 validate, so a long body is never parsed as a whole: `read` reads its top level, and parses and validates
-the elements of its lists some at a time. Parsing stops at the first invalid element, or when a list exceeds
-its maximum.
+the elements of its lists some at a time. Parsing stops at the first invalid element (of a file, after
+`max_refused` of them), or when a list exceeds its maximum.
 
 `parse` rejects: anything but UTF-8, duplicate keys, NaN and Infinity, numbers that a double cannot hold,
 integers of more than 20 digits, and deep nesting. Python's scanner is native code and calls the hooks below.
@@ -17,7 +17,7 @@ from itertools import pairwise
 from json.scanner import make_scanner
 from typing import Any, Final, Never
 
-from webui.schema import Listing, Record, Schema
+from webui.schema import Invalid, Listing, Record, Schema
 from webui.tables.slices import collect
 
 MAX_DIGITS: Final = 20
@@ -118,15 +118,20 @@ async def read(body: bytes, schema: Schema) -> Any:
 class Reader:
     """A reader of one body. Each of its generators yields after a bounded piece of work.
 
-    `starts` has the position of each element read so far, by the name of its list.
+    `starts` has the position of each element read so far, by the name of its list. Elements that the schema
+    refuses are left out, and `refused` has their positions; at most `max_refused`, then the next one raises.
+    `element` is the position of the element that is being checked, None between lists.
     """
 
-    __slots__ = ("_at", "_text", "starts")
+    __slots__ = ("_at", "_max_refused", "_text", "element", "refused", "starts")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, max_refused: int = 0) -> None:
         self._text = text
         self._at = 0
+        self._max_refused = max_refused
         self.starts: dict[str, list[int]] = {}
+        self.refused: list[tuple[int, Invalid]] = []
+        self.element: int | None = None
 
     @property
     def at(self) -> int:
@@ -161,23 +166,34 @@ class Reader:
     def _elements(self, schema: Listing, where: str, found: list[Any], starts: list[int]) -> Iterator[None]:
         self._at += 1
         is_first, ended = True, False
+        index = 0
         while not ended:
             begin = end = self._at
-            count = 0
-            while count < ELEMENTS_AT_ONCE and self._at - begin < AT_ONCE:
+            here: list[int] = []
+            while len(here) < ELEMENTS_AT_ONCE and self._at - begin < AT_ONCE:
                 if ended := self._ends("]", is_first):
                     break
                 is_first = False
                 begin = begin if end > begin else self._at
-                starts.append(self._at)
+                here.append(self._at)
                 self._at = end = self._end_of_value()
-                count += 1
-            for item in self._parsed(begin, end, starts[-count:]) if end > begin else ():
-                if len(found) == schema.max_items:
-                    schema.check_length(len(found) + 1, where)
-                found.append(schema.items.check(item, f"{where}/{len(found)}"))
+            items = self._parsed(begin, end, here) if here else ()
+            for start, item in zip(here, items, strict=True):
+                if index == schema.max_items:
+                    self.element = None
+                    schema.check_length(index + 1, where)
+                self.element = start
+                try:
+                    found.append(schema.items.check(item, f"{where}/{index}"))
+                    starts.append(start)
+                except Invalid as error:
+                    if len(self.refused) == self._max_refused:
+                        raise
+                    self.refused.append((start, error))
+                index += 1
                 yield None
-        schema.check_length(len(found), where)
+        self.element = None
+        schema.check_length(index, where)
 
     def _parsed(self, begin: int, end: int, starts: list[int]) -> Any:
         """Return the elements in this part of the text, which begin at `starts`."""

@@ -40,7 +40,13 @@ CONFIG: Final = schema_of(
 _LEVEL: Final = Text(choices=("broker", "default"))
 CONFIG_PAGE: Final = page_schema(CONFIG, level=_LEVEL, version=COUNT, command=Text(max_length=4096))
 ALTERED: Final = Record(
-    {"level": _LEVEL, "version": COUNT, "command": Text(max_length=4096), "items": Listing(CONFIG)}
+    {
+        "level": _LEVEL,
+        "version": COUNT,
+        "command": Text(max_length=4096),
+        "items": Listing(CONFIG),
+        "warnings": Listing(Text(max_length=4096)),
+    }
 )
 REFUSED: Final = problem_schema(current=Listing(CONFIG))
 
@@ -72,7 +78,7 @@ async def alter_configs(call: Call) -> Reply:
     named = {op.key for op in ops}
     rows = [config_json(row) for row in await rows_of(call, level) if row.name in named]
     raise_refusal(outcome, rows)
-    return _configs(call, level, {"items": rows})
+    return _configs(call, level, {"items": rows, "warnings": list(outcome.warnings)})
 
 
 def _configs(call: Call, level: str, listed: Mapping[str, Any]) -> Reply:

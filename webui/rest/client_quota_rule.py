@@ -46,7 +46,7 @@ EDITED: Final = Record(
 )
 REFUSED: Final = problem_schema(current=Maybe(QUOTA))
 
-_ID: Final = (
+ID_OF_RULE: Final = (
     Query(
         "id",
         Text(max_length=LONGEST_ID, min_length=1),
@@ -66,7 +66,7 @@ async def get_rule(call: Call) -> Reply:
 
 
 async def put_rule(call: Call) -> Reply:
-    entity, limits = _entity(call), call.body["limits"]
+    entity, limits = entity_in_path(call), call.body["limits"]
     check_wanted(call.body)
     keys = _keys(entity)
     for key in limits:
@@ -127,8 +127,8 @@ def _keys(entity: EntityPairs) -> tuple[str, ...]:
     return (IP_KEY,) if entity[0][0] == "ip" else LIMIT_KEYS
 
 
-def _entity(call: Call) -> EntityPairs:
-    """Raises Invalid."""
+def entity_in_path(call: Call) -> EntityPairs:
+    """Return the entity of the id in the path. Raises Invalid."""
     try:
         return entity_of(call.path_params["id"])
     except BadId as error:
@@ -136,7 +136,7 @@ def _entity(call: Call) -> EntityPairs:
 
 
 async def _row(call: Call) -> QuotaRow | None:
-    return await run_in_slices(call.views.quotas.quota(_entity(call)))
+    return await run_in_slices(call.views.quotas.quota(entity_in_path(call)))
 
 
 async def _existing(call: Call) -> QuotaRow:
@@ -160,7 +160,7 @@ ROUTES: Final = (
         "One rule with its use.",
         get_rule,
         {200: ResponseSpec("The rule; ETag: its version", QUOTA), 404: _MISSING},
-        path_params=_ID,
+        path_params=ID_OF_RULE,
     ),
     Route(
         "PUT /api/v1/client-quotas/{id}",
@@ -179,7 +179,7 @@ ROUTES: Final = (
         body=WANTED,
         has_list=True,
         headers=HEADERS,
-        path_params=_ID,
+        path_params=ID_OF_RULE,
         example={"limits": {"producer_byte_rate": 1000000, "consumer_byte_rate": 2000000}},
         role=Role.EDITOR,
     ),
@@ -198,6 +198,6 @@ ROUTES: Final = (
         },
         query=(_VALIDATE,),
         headers=HEADERS,
-        path_params=_ID,
+        path_params=ID_OF_RULE,
     ),
 )

@@ -4,22 +4,23 @@ Used by webui.http.app for the routes that import files, and by webui.rest.quota
 webui.rest.subscription_files. Files are parsed, validated and written in slices.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 from msgspec.structs import replace
 
+from broker.common.errors import ErrorCode
 from broker.common.slices import Steps
 from broker.common.strict_yaml import BadFileError, Fields, YamlValue, compose_in_steps, emptied
-from broker.controller.commands import EntryOutcome
 from webui.problem import Problem
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS, NotJson, Reader
-from webui.rest.routing import Query, Reply
+from webui.rest.routing import Query, RefusedEntry, Reply
 from webui.schema import Invalid, Listing, Record, Text
 from webui.tables.json_output import encode
-from webui.tables.slices import collect, consumed, free_in_slices, run_in_slices
+from webui.tables.slices import collect, consumed, free_in_slices, run_in_slices, sort_in_slices
 
 YAML: Final = "application/yaml"
 FORMATS: Final = ("json", "yaml")
@@ -29,7 +30,7 @@ PREVIEWED: Final = {
     "If-Match": "The ETag of the preview; 412 if the import would not make the same changes any more."
 }
 
-Lines = Mapping[str, Sequence[int]]
+Lines = dict[str, list[int]]
 """The line, from 1, of each element of each list of a file."""
 
 _FILE: Final = "The file"
@@ -37,23 +38,36 @@ _FILE: Final = "The file"
 MAX_NODES: Final = 200_000
 """Values and names of a YAML file: 10,000 rules have 150,000. A node takes 240 bytes."""
 
+MAX_REFUSED: Final = 1_000
+"""Refused elements after which a file is not read on."""
+
 MAX_FIELDS: Final = 64
 """Fields of the object; more are refused before they are looked at."""
 
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-async def read_file(body: bytes, media: str, schema: Record) -> tuple[dict[str, Any], Lines]:
-    """Parse and validate a file. Raises Problem 400, with the `line` if there is one."""
+class FileContent(NamedTuple):
+    """A file without the elements that are not valid, which `refused` has."""
+
+    fields: dict[str, Any]
+    lines: Lines
+    refused: list[RefusedEntry]
+
+
+async def read_file(body: bytes, media: str, schema: Record) -> FileContent:
+    """Parse and validate a file. Raises Problem 400, with the `line` if there is one, for what is not an
+    element of a list, and for more than MAX_REFUSED refused elements.
+    """
     return await (_read_yaml(body, schema) if media == YAML else _read_json(body, schema))
 
 
-async def _read_json(body: bytes, schema: Record) -> tuple[dict[str, Any], Lines]:
+async def _read_json(body: bytes, schema: Record) -> FileContent:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Problem(400, "The file is not UTF-8.") from None
-    reader = Reader(text)
+    reader = Reader(text, MAX_REFUSED)
     found: dict[str, Any] = {}
     try:
         await collect(reader.fields(schema, found))
@@ -61,10 +75,18 @@ async def _read_json(body: bytes, schema: Record) -> tuple[dict[str, Any], Lines
         line = _line_of(text, reader.at)
         raise Problem(400, f"Line {line}: not valid JSON: {error.reason}.", line=line) from None
     except Invalid as error:
-        starts = _starts_of(error.where, reader.starts)
-        raise _invalid(error, None if starts is None else _line_of(text, starts)) from None
+        if reader.element is not None:
+            reader.refused.append((reader.element, error))
+            raise _refused(await collect(_entries(text, reader.refused))) from None
+        raise _invalid(error, None) from None
     lines = {name: await collect(_lines(text, starts)) for name, starts in reader.starts.items()}
-    return found, lines
+    return FileContent(found, lines, await collect(_entries(text, reader.refused)))
+
+
+def _entries(text: str, refused: Sequence[tuple[int, Invalid]]) -> Iterator[RefusedEntry]:
+    lines = _lines(text, (start for start, _ in refused))
+    for line, (_, error) in zip(lines, refused, strict=True):
+        yield RefusedEntry(line, str(error), error.where)
 
 
 def _line_of(text: str, at: int) -> int:
@@ -79,22 +101,17 @@ def _lines(text: str, starts: Iterable[int]) -> Iterator[int]:
         yield line
 
 
-def _starts_of(where: str, starts: Mapping[str, Sequence[int]]) -> int | None:
-    """Return the position of the element that a JSON pointer leads into."""
-    name, _, rest = where.removeprefix("/").partition("/")
-    index = rest.partition("/")[0]
-    known = starts.get(name, ())
-    return known[int(index)] if index.isdecimal() and int(index) < len(known) else None
-
-
 def _invalid(error: Invalid, line: int | None) -> Problem:
     text = f"Line {line}: {error}." if line else f"{error}."
     return Problem(400, text, where=error.where, line=line)
 
 
-async def _read_yaml(body: bytes, schema: Record) -> tuple[dict[str, Any], Lines]:
-    found: dict[str, Any] = {}
-    lines: dict[str, list[int]] = {}
+def _refused(entries: Sequence[RefusedEntry]) -> Problem:
+    return refused_import(list(map(refused_json, entries)), {}, entries[0].where)
+
+
+async def _read_yaml(body: bytes, schema: Record) -> FileContent:
+    content = FileContent({}, {}, [])
     problem = None
     nodes: list[list[Any]] = []
     try:
@@ -103,51 +120,67 @@ async def _read_yaml(body: bytes, schema: Record) -> tuple[dict[str, Any], Lines
             nodes.append(place.node.value)
             if isinstance(place.node, yaml.MappingNode) and len(place.node.value) > MAX_FIELDS:
                 place.refuse(f"expected only {', '.join(schema.fields)}")
-        await run_in_slices(_read_fields(place.fields(), schema, found, lines))
+        await run_in_slices(_read_fields(place.fields(), schema, content))
     except BadFileError as error:
         problem = Problem(400, f"{error}.", line=error.line)
     except Problem as error:
         problem = error
     await run_in_slices(emptied(nodes))
     if problem is not None:
-        await free_in_slices(found)
+        await free_in_slices(content.fields)
         raise problem.with_traceback(None)
-    return found, lines
+    return content
 
 
-def _read_fields(
-    fields: Fields, schema: Record, found: dict[str, Any], lines: dict[str, list[int]]
-) -> Steps[None]:
+def _read_fields(fields: Fields, schema: Record, content: FileContent) -> Steps[None]:
     for name, place in fields.by_name.items():
         try:
             schema.check_name(name)
             kind = schema.fields[name]
             if not (isinstance(kind, Listing) and place.node.id == "sequence"):
-                found[name] = kind.check(_value(place), f"/{name}")
+                content.fields[name] = kind.check(_value(place), f"/{name}")
                 continue
         except Invalid as error:
             raise _invalid(error, _line(place)) from None
-        found[name], lines[name] = [], []
-        for item in _items(place):
-            try:
-                if len(found[name]) == kind.max_items:
-                    kind.check_length(kind.max_items + 1, f"/{name}")
-                value, where = _value(item), f"/{name}/{len(found[name])}"
-                if kind.typed is not None:
-                    value = kind.typed(value, where)
-                found[name].append(kind.items.check(value, where))
-            except Invalid as error:
-                raise _invalid(error, _line(item)) from None
-            lines[name].append(_line(item))
-            yield
+        yield from _read_list(name, place, kind, content)
     try:
-        for name in lines:
-            kind = schema.fields[name]
-            assert isinstance(kind, Listing)
-            kind.check_length(len(found[name]), f"/{name}")
-        schema.check_complete(found)
+        schema.check_complete(content.fields)
     except Invalid as error:
         raise _invalid(error, None) from None
+
+
+def _read_list(name: str, place: YamlValue, kind: Listing, content: FileContent) -> Steps[None]:
+    found: list[Any] = []
+    lines: list[int] = []
+    content.fields[name], content.lines[name] = found, lines
+    count = 0
+    for item in _items(place):
+        line, where = _line(item), f"/{name}/{count}"
+        if count == kind.max_items:
+            _check_length(kind, count + 1, f"/{name}", line)
+        try:
+            value = _value(item)
+            if kind.typed is not None:
+                value = kind.typed(value, where)
+            found.append(kind.items.check(value, where))
+            lines.append(line)
+        except Invalid as error:
+            content.refused.append(RefusedEntry(line, str(error), error.where))
+        except BadFileError as error:
+            content.refused.append(RefusedEntry(error.line or line, error.reason, where))
+        if len(content.refused) > MAX_REFUSED:
+            raise _refused(content.refused)
+        count += 1
+        yield
+    _check_length(kind, count, f"/{name}", None)
+
+
+def _check_length(kind: Listing, length: int, where: str, line: int | None) -> None:
+    """Raises Problem."""
+    try:
+        kind.check_length(length, where)
+    except Invalid as error:
+        raise _invalid(error, line) from None
 
 
 def _items(place: YamlValue) -> Iterator[YamlValue]:
@@ -197,14 +230,28 @@ def _yaml_entry(entry: Mapping[str, Any]) -> str:
     return str(yaml.dump([entry], Dumper=_DUMPER, sort_keys=False, allow_unicode=True))
 
 
+def refused_json(entry: RefusedEntry) -> dict[str, Any]:
+    return {"error": ErrorCode.INVALID_REQUEST.name, "message": entry.message, "line": entry.line}
+
+
+async def by_line(refused: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Sort refused entries by their lines; those that are not in the file come last."""
+    return await sort_in_slices(refused, lambda each: each["line"] or sys.maxsize)
+
+
 def refused_import(
-    outcomes: Sequence[EntryOutcome], refused: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]
+    refused: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], where: str | None = None
 ) -> Problem:
-    """Return the problem of an import: that of its first refused entry. `answer` becomes members of it."""
-    first = next(outcome for outcome in outcomes if not outcome.ok)
-    line = refused[0]["line"]
-    detail = f"Line {line}: {first.message}" if line and first.message else first.message
-    return Problem.of(first.error, detail, line=line, **answer)
+    """Return the problem of an import: that of its first refused entry. It has all of them, and `answer`."""
+    first = refused[0]
+    line, message = first["line"], first["message"] or first["error"]
+    detail = f"Line {line}: {message}" if line else message
+    if len(refused) > 1:
+        entries = "entry is" if len(refused) == 2 else "entries are"
+        detail = f"{detail}; {len(refused) - 1} more {entries} refused"
+    place = {} if where is None else {"where": where}
+    members = {**answer, **place, "line": line, "refused": refused}
+    return Problem.of(ErrorCode[first["error"]], detail, **members)
 
 
 async def version_of(changes: Iterable[Any]) -> int:

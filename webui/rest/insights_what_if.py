@@ -101,10 +101,10 @@ async def _proposed(call: Call) -> list[Any] | None:
         raise Invalid("/quotas", "either `quotas` or `lines` is required, and not both")
     if "lines" in body:
         return None
-    try:
-        call.to_free.append(await run_in_slices(parse_entries(body["quotas"], call.console.now_ms())))
-    except ValueError as error:
-        raise Problem(400, str(error), where="/quotas") from error
+    parsed = await run_in_slices(parse_entries(body["quotas"], call.console.now_ms()))
+    call.to_free.append(parsed.wanted)
+    for reason in parsed.refused.values():
+        raise Problem(400, reason, where="/quotas")
     listed: list[Any] = body["quotas"]
     return listed
 

@@ -19,7 +19,8 @@ from webui.quotas import kafka_configs
 from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.replies import HEADERS, expected_version, no_content, path_of, stored, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.temporary_quotas import VALUE
+from webui.rest.temporary_quotas import SHOWN, VALUE
+from webui.rest.temporary_quotas import shown as shown_temporary
 from webui.schema import COUNT, NAME, TIME, Flag, Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Table
@@ -32,8 +33,10 @@ DEFAULT: Final = "<default>"
 def address_json(row: AddressRow) -> dict[str, Any]:
     shown = as_json(row)
     shown["address"] = DEFAULT if row.address is None else row.address
-    if row.limit is None:
+    if row.version == 0:
         shown["changed_at"] = None
+    if row.temporary is not None:
+        shown["temporary"] = as_json(shown_temporary(row.temporary, row.limit))
     return shown
 
 
@@ -72,6 +75,7 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
     },
     filters={
         "limited": lambda row: row.limit is not None,
+        "default": lambda row: row.address is not None and row.version == 0,
         "connected": lambda row: any(use.connections > 0 for use in row.all_uses),
         "stopped": lambda row: any(use.throttled + use.refused > 0 for use in row.all_uses),
     },
@@ -92,14 +96,20 @@ class AddressReach(msgspec.Struct, frozen=True):
 
 KEY: Final = "connection_creation_rate"
 
-ADDRESS: Final = schema_of(
-    AddressRow, "IpQuota", address=NAME, changed_at=Text(form=TIME.form, nullable=True)
+_ROW: Final = schema_of(AddressRow, address=NAME, changed_at=Text(form=TIME.form, nullable=True))
+ADDRESS: Final = Record(
+    {**_ROW.fields, "temporary": SHOWN}, optional=frozenset({"temporary"}), title="IpQuota"
 )
 IP_QUOTAS: Final = page_schema(
     ADDRESS, limits=Listing(schema_of(ConnectionLimitRow)), unlisted=COUNT, unheard=Listing(NAME)
 )
 EDITED: Final = Record(
-    {"current": ADDRESS, "command": Text(max_length=8192), "reach": schema_of(AddressReach)},
+    {
+        "current": ADDRESS,
+        "command": Text(max_length=8192),
+        "reach": schema_of(AddressReach),
+        "warnings": Listing(Text(max_length=4096)),
+    },
     title="IpQuotaEdit",
 )
 REFUSED: Final = problem_schema(current=ADDRESS)
@@ -132,7 +142,7 @@ def beside(views: Views) -> dict[str, Any]:
 
 async def get_ip_quota(call: Call) -> Reply:
     row = await _row(call)
-    if row is None or (row.limit is None and not row.all_uses):
+    if row is None or (row.version == 0 and not row.all_uses):
         raise Problem(404, "This address has no own limit and was not seen in the last hour.")
     return versioned(address_json(row), row.version)
 
@@ -171,6 +181,7 @@ async def _alter(call: Call, value: float | None) -> tuple[dict[str, Any], int]:
         "current": address_json(row),
         "command": kafka_configs(endpoint, entry.entity, ops),
         "reach": as_json(_reach(await collect(call.views.quotas.each_address()), _address(call), value)),
+        "warnings": list(outcome.warnings),
     }
     return answer, row.version
 

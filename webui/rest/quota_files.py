@@ -30,7 +30,7 @@ from broker.controller.commands import (
     Role,
     TemporaryOp,
 )
-from broker.controller.rows.fields import RuleEntity, Word
+from broker.controller.rows.fields import LEFT_OUT, RuleEntity, Word
 from broker.controller.rows.quotas import QuotaRow
 from broker.views.console import Views
 from webui.problem import Problem, problem_schema
@@ -44,7 +44,16 @@ from webui.quotas import (
     pairs_of,
 )
 from webui.rest.client_quotas import WANTED, check_wanted
-from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, refused_import, version_of
+from webui.rest.files import (
+    FORMAT,
+    PREVIEWED,
+    YAML,
+    by_line,
+    file_reply,
+    refused_import,
+    refused_json,
+    version_of,
+)
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.replies import etag, expected_version
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
@@ -63,6 +72,8 @@ class QuotaFileEntry(msgspec.Struct, frozen=True):
 
 
 NOTHING: Final = QuotaFileEntry()
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST.name
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -84,9 +95,11 @@ class TemporaryDifference(msgspec.Struct, frozen=True):
 
 
 class RefusedQuota(msgspec.Struct, frozen=True):
-    """`line` is None for an entity that the file does not list."""
+    """`line` is None for an entity that the file does not list, `entity` for an entry that has none that is
+    valid.
+    """
 
-    entity: RuleEntity
+    entity: Annotated[RuleEntity | None, LEFT_OUT]
     error: Word
     message: Annotated[str, msgspec.Meta(max_length=4_096)] | None
     line: Annotated[int, msgspec.Meta(ge=1)] | None
@@ -118,41 +131,34 @@ def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
     )
 
 
-class ListedTwice(ValueError):  # noqa: N818 - describes the input
-    """`index` is that of the second entry."""
+class ParsedEntries(msgspec.Struct, frozen=True):
+    """A file's entries by entity, in their order, with the index of each. `refused` entries, by index, have
+    the reason, with a JSON pointer into the entry.
+    """
 
-    def __init__(self, name: str, index: int) -> None:
-        super().__init__(f"{name} is listed twice")
-        self.index = index
-
-
-class BadEntry(ValueError):  # noqa: N818 - describes the input
-    """`index` is that of the entry, `problem` what is wrong with it."""
-
-    def __init__(self, problem: Invalid, index: int) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-        self.index = index
+    wanted: dict[EntityPairs, QuotaFileEntry] = msgspec.field(default_factory=dict)
+    indexes: list[int] = msgspec.field(default_factory=list)
+    refused: dict[int, str] = msgspec.field(default_factory=dict)
 
 
-def parse_entries(
-    listed: Sequence[Mapping[str, Any]], now_ms: int
-) -> Steps[dict[EntityPairs, QuotaFileEntry]]:
-    """Parse a file's entries by entity, in their order. Raises ListedTwice and BadEntry."""
-    wanted: dict[EntityPairs, QuotaFileEntry] = {}
+def parse_entries(listed: Sequence[Mapping[str, Any]], now_ms: int) -> Steps[ParsedEntries]:
+    parsed = ParsedEntries()
     for index, entry in enumerate(listed):
         entity = pairs_of(entry["entity"])
-        if entity in wanted:
-            raise ListedTwice(entity_text(entity), index)
+        yield
+        if entity in parsed.wanted:
+            parsed.refused[index] = f"{entity_text(entity)} is listed twice"
+            continue
         limits = {key: float(value) for key, value in entry["limits"].items()}
         try:
-            check_wanted(entry, f"/quotas/{index}")
-            temporary = _temporary(entry.get("temporary"), f"/quotas/{index}/temporary", now_ms)
+            check_wanted(entry)
+            temporary = _temporary(entry.get("temporary"), "/temporary", now_ms)
         except Invalid as problem:
-            raise BadEntry(problem, index) from problem
-        wanted[entity] = QuotaFileEntry(limits, entry.get("shadow", False), temporary)
-        yield
-    return wanted
+            parsed.refused[index] = str(problem)
+            continue
+        parsed.wanted[entity] = QuotaFileEntry(limits, entry.get("shadow", False), temporary)
+        parsed.indexes.append(index)
+    return parsed
 
 
 def _temporary(given: Mapping[str, Any] | None, where: str, now_ms: int) -> dict[str, TemporaryLimit] | None:
@@ -269,7 +275,8 @@ _IMPORTED: Final = {
     "refused": _REFUSED,
 }
 IMPORTED: Final = Record(
-    {**_IMPORTED, "version": COUNT, "reach": Listing(REACH)}, optional=frozenset({"reach"})
+    {**_IMPORTED, "version": COUNT, "warnings": Listing(Text(max_length=4096)), "reach": Listing(REACH)},
+    optional=frozenset({"reach"}),
 )
 """`reach` only with validate_only, and without a quota callback, whose decisions are unknown in advance."""
 
@@ -283,37 +290,39 @@ async def export_quotas(call: Call) -> Reply:
 
 
 async def import_quotas(call: Call) -> Reply:
-    lines = call.lines["quotas"]
-    try:
-        wanted = await run_in_slices(parse_entries(call.body["quotas"], call.console.now_ms()))
-    except BadEntry as error:
-        line, where = lines[error.index], error.problem.where
-        raise Problem(400, f"Line {line}: {error.problem}.", where=where, line=line) from error
-    except ListedTwice as error:
-        line = lines[error.index]
-        raise Problem(400, f"Line {line}: {error}.", where="/quotas", line=line) from error
+    lines, listed = call.lines["quotas"], call.body["quotas"]
+    parsed = await run_in_slices(parse_entries(listed, call.console.now_ms()))
+    wanted = parsed.wanted
+    line_of = {entity: lines[index] for entity, index in zip(wanted, parsed.indexes, strict=True)}
     rows = await collect_by_key(call.views.quotas.each_quota(), _entity)
     call.to_free.extend([wanted, rows])
-    changes = await differences(wanted, rows, prune=call.query["prune"])
+    unread = list(map(refused_json, call.refused))
+    unread += [
+        as_json(RefusedQuota(pairs_of(listed[index]["entity"]), _INVALID, reason, lines[index]))
+        for index, reason in parsed.refused.items()
+    ]
+    # An entity of which the entry is refused is not one that the file does not list.
+    changes = await differences(wanted, rows, prune=call.query["prune"] and not unread)
     version = await version_of(_each_change(changes))
     expected = expected_version(call.headers)
-    if expected not in (None, version):
+    if not unread and expected not in (None, version):
         detail = "The rules have changed since the preview; nothing was changed. Preview the file again."
         raise Problem.of(ErrorCode.INVALID_UPDATE_VERSION, detail, **await _answer(changes, []))
     tag = {"ETag": etag(version)}
-    if not changes:
-        return Reply(await _answer(changes, []) | {"version": version}, headers=tag)
+    if not changes and not unread:
+        return Reply(await _answer(changes, []) | {"version": version, "warnings": []}, headers=tag)
     entries = await alterations(changes, rows)
     call.to_free.extend([changes.limits, list(entries)])
     validate_only = call.query["validate_only"]
-    command = AlterClientQuotas(entries, validate_only=validate_only, all_or_none=True)
-    outcomes = await call.apply(command)
+    command = AlterClientQuotas(entries, validate_only=validate_only or bool(unread), all_or_none=True)
+    outcomes = await call.apply(command) if entries else []
     call.to_free.append(outcomes)
-    refused = await _refused(outcomes, dict(zip(wanted, lines, strict=True)))
+    refused = await by_line([*unread, *await _refused(outcomes, line_of)])
     answer = await _answer(changes, refused)
     if refused:
-        raise refused_import(outcomes, refused, answer)
+        raise refused_import(refused, answer, call.refused[0].where if call.refused else None)
     answer["version"] = version
+    answer["warnings"] = await collect(_warnings(outcomes))
     if validate_only:
         answer |= await _reach(call.views, entries)
     else:
@@ -348,7 +357,12 @@ async def _refused(
     )
 
 
-async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[str, Any]:
+def _warnings(outcomes: Sequence[QuotaOutcome]) -> Iterator[str | None]:
+    for each in outcomes:
+        yield "; ".join(f"{entity_text(each.entity)}: {one}" for one in each.warnings) or None
+
+
+async def _answer(changes: Differences, refused: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "changes": await collect(map(as_json, changes.limits)),
         "shadow_changes": await collect(

@@ -2,7 +2,7 @@
 produce one.
 
 A reading stops at the limits of console.browse.*, says where, and continues with its cursor.
-broker.controller checks the role and records each reading in the audit trail.
+broker.controller checks the role and logs each reading apart from the changes.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -268,7 +268,7 @@ ROUTES: Final = (
         'JSON of the value, such as `$.total > 100 and not $.items[*].sku == "x"`. With `follow`, `next` is '
         "given at the end too, to ask later for what is new. Stops at the limits of console.browse.*, "
         "`stopped` says why, and `next` is the cursor to go on, null at the end. Requires the role of "
-        "console.browse.role. In the audit trail.",
+        "console.browse.role. Logged apart from changes: GET `/audit?log=reads`.",
         browse,
         {
             200: ResponseSpec(
@@ -312,7 +312,7 @@ ROUTES: Final = (
         "GET /api/v1/topics/{name}/partitions/{partition}/records/{offset}",
         "getRecord",
         "One record; with `part`, its whole key or value as bytes. Requires the role of "
-        "console.browse.role. In the audit trail.",
+        "console.browse.role. Logged apart from changes: GET `/audit?log=reads`.",
         get_record,
         {200: ResponseSpec("The record, or the bytes", RECORD, also=(OCTETS,)), 404: _GONE},
         query=(Query("part", Text(choices=("key", "value")), "The whole key or value as bytes."),),

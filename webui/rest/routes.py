@@ -29,6 +29,7 @@ from webui.rest import (
     quota_files,
     records,
     resolving,
+    rule_clients,
     scram_users,
     subscription_files,
     tokens,
@@ -256,6 +257,7 @@ async def problem_types(call: Call) -> Reply:
 ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
     *client_quota_rule.ROUTES,
+    *rule_clients.ROUTES,
     *resolving.ROUTES,
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,

@@ -72,13 +72,23 @@ class ResponseSpec(msgspec.Struct, frozen=True):
     also: tuple[str, ...] = ()
 
 
+class RefusedEntry(msgspec.Struct, frozen=True):
+    """An element of a file's list that is not valid, and is left out of the body: its line, and a message.
+    `where` is a JSON pointer.
+    """
+
+    line: int
+    message: str
+    where: str
+
+
 class Call(msgspec.Struct, frozen=True):
     """An authorized and validated request. Slow handlers check `is_logged_in` again after waiting.
 
     `operation` names the route. `path_params` has the parameters of the path. A stream writes its events to
     `connection` if there is one. `session` is the browser's session, None for a program. Lists and
     dictionaries in `to_free` and `body` are freed in slices after the handler returns. `lines` has the line
-    of each element of a file, by list.
+    of each element of a file, by list, and `refused` the invalid elements, which are not in the body.
     """
 
     console: Console
@@ -93,6 +103,7 @@ class Call(msgspec.Struct, frozen=True):
     operation: str = ""
     to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)
     lines: Mapping[str, Sequence[int]] = msgspec.field(default_factory=dict)
+    refused: Sequence[RefusedEntry] = ()
 
     @property
     def views(self) -> Views:

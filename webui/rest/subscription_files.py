@@ -21,11 +21,20 @@ from broker.controller.commands import (
     ResourceType,
     Role,
 )
-from broker.controller.rows.fields import Word
+from broker.controller.rows.fields import LEFT_OUT, Word
 from broker.views.client_telemetry import SubscriptionRow
 from webui.problem import Problem, problem_schema
 from webui.rest.client_metrics import SETTINGS, configs_of, ops_for
-from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, refused_import, version_of
+from webui.rest.files import (
+    FORMAT,
+    PREVIEWED,
+    YAML,
+    by_line,
+    file_reply,
+    refused_import,
+    refused_json,
+    version_of,
+)
 from webui.rest.replies import expected_version, versioned
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
@@ -57,9 +66,11 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class RefusedSubscription(msgspec.Struct, frozen=True):
-    """`line` is None for a subscription that the file does not list."""
+    """`line` is None for a subscription that the file does not list, `name` for an entry that has none that
+    is valid.
+    """
 
-    name: str
+    name: Annotated[str | None, LEFT_OUT]
     error: Word
     message: Annotated[str, msgspec.Meta(max_length=4_096)] | None
     line: Annotated[int, msgspec.Meta(ge=1)] | None
@@ -76,25 +87,28 @@ def entry_of(row: SubscriptionRow) -> dict[str, Any]:
 
 def parse_entries(
     listed: Sequence[Mapping[str, Any]], lines: Sequence[int]
-) -> Steps[dict[str, SubscriptionFileEntry]]:
-    """Parse a file's entries by name, in their order. Raises Problem 400."""
+) -> Steps[tuple[dict[str, SubscriptionFileEntry], list[RefusedSubscription]]]:
+    """Parse a file's entries by name, in their order; and those that are refused."""
     wanted: dict[str, SubscriptionFileEntry] = {}
+    refused = []
     for entry, line in zip(listed, lines, strict=True):
         name = entry["name"]
-        if name in wanted:
-            raise Problem(400, f"Line {line}: {name} is listed twice.", where="/subscriptions", line=line)
+        yield
+        reason = f"{name} is listed twice" if name in wanted else ""
         try:
             configs = configs_of(entry)
         except Invalid as error:
-            raise Problem(400, f"Line {line}: {error.where}: {error.message}", line=line) from error
+            reason = f"{error.where}: {error.message}"
+        if reason:
+            refused.append(RefusedSubscription(name, ErrorCode.INVALID_REQUEST.name, reason, line))
+            continue
         settings = {
             "metrics": _items(entry["metrics"]),
             "interval.ms": int(entry.get("interval.ms", DEFAULT_INTERVAL_MS)),
             "match": _items(entry.get("match", ())),
         }
         wanted[name] = SubscriptionFileEntry(settings, configs, line)
-        yield
-    return wanted
+    return wanted, refused
 
 
 def _items(listed: Iterable[str]) -> tuple[str, ...]:
@@ -185,28 +199,34 @@ async def export_subscriptions(call: Call) -> Reply:
 
 async def import_subscriptions(call: Call) -> Reply:
     lines = call.lines["subscriptions"]
-    wanted = await run_in_slices(parse_entries(call.body["subscriptions"], lines))
+    wanted, bad = await run_in_slices(parse_entries(call.body["subscriptions"], lines))
+    unread = [*map(refused_json, call.refused), *map(as_json, bad)]
     telemetry = call.views.client_telemetry
     rows = await collect_by_key(telemetry.subscriptions(), _name)
-    changes = await run_in_slices(differences(wanted, rows, prune=call.query["prune"]))
+    prune = call.query["prune"] and not unread
+    changes = await run_in_slices(differences(wanted, rows, prune=prune))
     version = await version_of(map(_change_json, changes))
     expected = expected_version(call.headers)
     answer: dict[str, Any] = {"changes": list(map(_change_json, changes)), "refused": []}
-    if expected not in (None, version):
+    if not unread and expected not in (None, version):
         detail = (
             "The subscriptions have changed since the preview; nothing was changed. Preview the file again."
         )
         raise Problem.of(ErrorCode.INVALID_UPDATE_VERSION, detail, **answer)
+    validate_only = call.query["validate_only"]
+    outcomes: list[ResourceOutcome] = []
     if changes:
-        validate_only = call.query["validate_only"]
         resources = tuple(_alterations(changes, wanted, rows))
-        command = IncrementalAlterConfigs(resources, validate_only=validate_only, all_or_none=True)
+        command = IncrementalAlterConfigs(
+            resources, validate_only=validate_only or bool(unread), all_or_none=True
+        )
         outcomes = await call.apply(command)
-        refused = [_refused_json(each, wanted) for each in outcomes if not each.ok]
-        if refused:
-            raise refused_import(outcomes, refused, answer | {"refused": refused})
-        if not validate_only:
-            call.console.live.refresh()
+    refused = [*unread, *(_refused_json(each, wanted) for each in outcomes if not each.ok)]
+    if refused:
+        where = call.refused[0].where if call.refused else None
+        raise refused_import(await by_line(refused), answer, where)
+    if changes and not validate_only:
+        call.console.live.refresh()
     return versioned(answer | {"version": version}, version)
 
 

@@ -7,10 +7,10 @@ from broker.controller.rows.quotas import ClientUsage, NodeUse
 from broker.views.console import Views
 from webui.live.snapshot import throttled_json
 from webui.live.throttled import RECENT_THROTTLES, ThrottledClient
-from webui.quotas import LIMIT_KEYS
+from webui.quotas import LIMIT_KEYS, LONGEST_ID, BadId, entity_of
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.routing import Call, Reply, ResponseSpec, Route
-from webui.schema import COUNT, NAME, TIME, Listing, Record
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.schema import COUNT, NAME, TIME, Invalid, Listing, Record, Text
 from webui.tables.answers import as_json, schema_of
 from webui.tables.listing import Page, Table
 
@@ -36,9 +36,20 @@ async def throttled_channels(call: Call) -> Reply:
     return Reply(page | {"unlisted": call.views.shares.unlisted_throttled()})
 
 
+_RULE: Final = Query(
+    "rule", Text(max_length=LONGEST_ID, min_length=1), "Only throttles by this rule, by its id."
+)
+
+
 async def recent_throttles(call: Call) -> Reply:
     console = call.console
     rows = console.live.recent_throttles.rows(console.now_ms())
+    if call.query["rule"] is not None:
+        try:
+            rule = entity_of(call.query["rule"])
+        except BadId as error:
+            raise Invalid("rule", str(error)) from None
+        rows = [row for row in rows if set(row.entity) == set(rule)]
     return Reply(await table_page(call, RECENT_THROTTLES, rows))
 
 
@@ -134,7 +145,7 @@ ROUTES: Final = (
                 "A page of clients; throttles shorter than a second may be missing", RECENT_THROTTLES_PAGE
             )
         },
-        query=page_query(RECENT_THROTTLES),
+        query=(_RULE, *page_query(RECENT_THROTTLES)),
     ),
     Route(
         "GET /api/v1/usage",

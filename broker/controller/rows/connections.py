@@ -4,7 +4,8 @@ from typing import Annotated
 
 import msgspec
 
-from broker.controller.rows.fields import Measured, Moment, Node, Rate, ShownEntity, Tags, pairs
+from broker.controller.rows.fields import HIDDEN, Measured, Moment, Node, Rate, ShownEntity, Tags, pairs
+from broker.controller.rows.quotas import TemporaryQuota
 from broker.quotas.kinds import QuotaKind
 
 
@@ -102,7 +103,8 @@ class AddressRow(msgspec.Struct, frozen=True):
     `limit` is its own `connection_creation_rate`, `bound` the effective one, possibly the default's. Without
     its own limit, `version` is 0. `use` is on the broker's listeners, `controller_use` on the controller's;
     limits apply to each separately. None: no connections there. `elsewhere` is the use at each other gateway
-    that reports it; limits apply there separately, too.
+    that reports it; limits apply there separately, too. `temporary` is its own temporary limit, in force or
+    not yet: `limit` is the one in force.
     """
 
     address: str | None
@@ -114,6 +116,7 @@ class AddressRow(msgspec.Struct, frozen=True):
     use: _Use | None
     controller_use: _Use | None = None
     elsewhere: tuple[_Use, ...] = ()
+    temporary: Annotated[TemporaryQuota | None, HIDDEN] = None
 
     @property
     def uses(self) -> tuple[AddressUse, ...]:

@@ -1,9 +1,11 @@
 """The page of addresses: who connects how fast, and limits that are set in place."""
 
+import re
 from typing import Any
 
 import pytest
 
+from broker.common.temporary_limits import from_times
 from broker.controller.rows.connections import ConnectionLimitRow
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.fakes import IP_KEY, FakeBroker
@@ -153,3 +155,21 @@ def test_a_viewer_is_told_why_the_buttons_do_nothing(page: Watched, expect: Any,
     opened = page.go("/ip-quotas")
     expect(row(opened, "10.0.0.7")).to_be_visible()
     refused_buttons(opened, "#add, .actions button", "editor", 3)
+
+
+def test_a_limit_for_a_time_is_marked_and_the_editor_has_the_permanent_one(
+    addresses: Any, expect: Any, broker: FakeBroker
+) -> None:
+    until = from_times(40.0, {"until": "2099-01-01T00:00:00Z"})
+    broker.temporaries = {ONE: {IP_KEY: (until, "bea")}}
+    broker.version += 1
+    countdown = row(addresses, "10.0.0.7").locator(".countdown")
+    expect(countdown).to_contain_text("New connections 40/s")
+    expect(countdown).to_have_attribute("title", re.compile("until Jan 1.*; otherwise 20/s. Set by bea"))
+    expect(row(addresses, "10.0.0.7").locator("b.temporary")).to_have_text("40/s")
+    addresses.get_by_role("button", name="Edit the limit of 10.0.0.7").click()
+    expect(addresses.get_by_label("New connections per second")).to_have_value("20")
+    addresses.keyboard.press("Escape")
+    row(addresses, "10.0.0.7").get_by_role("link", name="10.0.0.7").click()
+    expect(addresses).to_have_url(re.compile("/quotas/ip=10.0.0.7$"))
+    expect(addresses.get_by_role("region", name="Limits").locator("tbody tr")).to_have_count(2)

@@ -82,10 +82,10 @@ MISTAKES: dict[str, Callable[[Any], None]] = {
 
 THINGS = tuple(
     f"{kind.listed}/{name}{'' if tab.path == '?' else tab.path}"
-    for kind, name in zip(KINDS, ("orders", "reporting"), strict=True)
+    for kind, name in zip(KINDS, ("orders", "reporting", "user=analytics"), strict=True)
     for tab in kind.tabs
 )
-"""The pages of a topic and a group."""
+"""The pages of a topic, a group and a quota."""
 
 
 def fill(broker: FakeBroker) -> None:

@@ -18,15 +18,17 @@ from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, group, throttled, topic, transaction
 from tests.webui.simulation import Simulation
-from webui.pages import KINDS
+from webui.pages import KINDS, QUOTA
 
 SMALL_PHONE = {"width": 360, "height": 740}
 LONG = "a-name-without-any-end-" * 10
 TABS = 16
 THINGS = tuple(
-    f"{kind.listed}/{LONG}{'' if tab.path == '?' else tab.path}" for kind in KINDS for tab in kind.tabs
+    f"{kind.listed}/{'user=' * (kind.noun == QUOTA)}{LONG}{'' if tab.path == '?' else tab.path}"
+    for kind in KINDS
+    for tab in kind.tabs
 )
-"""The pages of a topic and a group."""
+"""The pages of a topic, a group and a quota."""
 OPENED = {
     "/quotas": "Edit user",
     "/broker-quotas": "Edit Produce",
@@ -72,6 +74,7 @@ def crowd(broker: FakeBroker) -> None:
         for at, name in enumerate(names)
     ]
     broker.usage_rows = [usage(name, name, 5e6) for name in names]
+    broker.set((("user", LONG),), {"producer_byte_rate": 1e6, "request_percentage": 1e3}, by=LONG)
     for name in names:
         broker.set((("user", name), ("client-id", name)), {"producer_byte_rate": 1e6}, by=name)
         broker.add_scram(name or "x")

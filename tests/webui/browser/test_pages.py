@@ -263,8 +263,8 @@ def test_the_rule_of_a_throttle_is_one_click_away(page: Watched, expect: Any, br
     page.sign_in()
     opened = page.go("/throttled")
     opened.locator("tbody a.rule").click()
-    expect(opened.locator("tr.pointed")).to_contain_text("greedy")
-    expect(opened.locator("tbody tr")).to_have_count(1)
+    expect(opened).to_have_url(re.compile("/quotas/client-id=greedy$"))
+    expect(opened.get_by_role("region", name="Limits")).to_contain_text("1 MB/s")
 
 
 def test_the_tasks_stand_in_each_other_with_what_they_own(

@@ -57,7 +57,7 @@ def test_a_page_is_reached_by_the_keyboard(opened: Any, expect: Any, key: str) -
 
 def test_names_are_found_and_lead_to_their_pages(opened: Any, expect: Any) -> None:
     for text, url in (
-        ("user orders-team", r"/quotas\?.*rule="),
+        ("user orders-team", r"/quotas/user=orders-team$"),
         ("orders-client", r"/explain\?user=orders-user&client_id=orders-client"),
         ("orders", r"/topics/orders$"),
         ("orders-readers", r"/groups/orders-readers$"),

@@ -67,7 +67,7 @@ def test_a_rule_whose_clients_all_come_under_others_names_them(
     row.locator(".overridden summary").press("Enter")
     expect(row.locator(".overridden li")).to_have_text(["useralice", "userbob"])
     row.get_by_role("link", name="bob").click()
-    expect(quotas).to_have_url(re.compile("rule=.*bob"))
+    expect(quotas).to_have_url(re.compile("/quotas/user=bob$"))
 
 
 def test_a_long_first_throttle_is_shown_and_can_begin_gently(quotas: Any, expect: Any) -> None:

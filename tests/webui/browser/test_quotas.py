@@ -291,7 +291,10 @@ def test_limits_are_only_measured_and_say_what_they_would_have_done(
     assert broker.rows[APP].shadow
     broker.shadow_use[APP, PRODUCE] = ShadowUse(APP, PRODUCE, 37, 12_400, broker.now_ms)
     broker.version += 1
-    expect(row).to_contain_text("Would have throttled 37 requests, 12.4 s")
+    expect(row.locator(".would")).to_have_text("would throttle 37×")
+    expect(row.locator(".would")).to_have_attribute(
+        "title", re.compile("^Would have throttled 37 requests, 12.4\\ss in total, the last")
+    )
     quotas.get_by_role("button", name="Undo").click()
     expect(row).not_to_contain_text("Shadow (not enforced)")
     assert not broker.rows[APP].shadow and broker.rows[APP].value(PRODUCE) == 1_048_576

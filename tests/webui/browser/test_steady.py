@@ -94,3 +94,75 @@ def test_nothing_moves_while_values_change(
         shown = change(broker, turn)
         expect(opened.locator("#table tbody tr", has_text=shown).first).to_be_visible()
     assert opened.evaluate("() => window.shifts") == []
+
+
+def test_rows_keep_their_places_until_they_are_sorted_again(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    def show(**lags: int) -> None:
+        broker.group_rows = [group(name, "a", lag=lag) for name, lag in lags.items()]
+
+    show(one=30, two=20, three=10)
+    page.sign_in()
+    opened = page.go("/groups")
+    names = opened.locator("#table tbody tr a.name")
+    expect(names).to_have_text(["one", "two", "three"])
+    opened.evaluate(SHIFTS)
+    show(one=30, two=99, three=40)
+    expect(opened.locator("#table tbody tr", has_text="99")).to_be_visible()
+    expect(names).to_have_text(["one", "two", "three"])
+    show(one=30, four=50, three=40)  # a new row takes the place of one that went
+    expect(names).to_have_text(["one", "four", "three"])
+    assert opened.evaluate("() => window.shifts") == []
+    opened.locator("th").get_by_role("button", name="Lag").first.click()
+    expect(names).to_have_text(["four", "three", "one"])
+
+
+def test_a_released_connection_stays_as_it_stands(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.throttled_rows = [throttled("app", connection_id="1", throttle_ms=809, remaining_ms=809)]
+    page.sign_in()
+    opened = page.go("/throttled")
+    row = opened.locator("#table tbody tr", has_text="app")
+    expect(row).to_have_attribute("data-free", "no")
+    opened.evaluate(SHIFTS)
+    broker.throttled_rows = []
+    expect(row).to_have_attribute("data-free", "yes")
+    opened.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    assert opened.evaluate("() => window.shifts") == []
+
+
+def test_an_empty_place_stays_where_it_is(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    def show(*names: str) -> None:
+        broker.throttled_rows = [throttled(name, connection_id=name) for name in names]
+
+    show("one", "two", "three")
+    page.sign_in()
+    opened = page.go("/throttled")
+    expect(opened.locator("#table tbody tr")).to_have_count(3)
+    show("two", "three")
+    blank = opened.locator("#table tbody tr.blank")
+    expect(blank).to_have_count(1)
+    opened.evaluate(SHIFTS)
+    show("two", "three", "four")  # takes the place of one
+    expect(blank).to_have_count(0)
+    show("three", "four")
+    expect(blank).to_have_count(1)
+    assert opened.evaluate("() => window.shifts") == []
+
+
+def test_a_throttle_that_begins_moves_nothing_in_explain(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    rule = app(0)
+    broker.set(rule, {PRODUCE: 1e6})
+    broker.observed = {rule: {PRODUCE: 500_000.0}}
+    page.sign_in()
+    opened = page.go("/explain?client_id=app-0")
+    expect(opened.locator(".verdicts")).to_contain_text("50 %")
+    expect(opened.locator(".client-facts")).to_contain_text("It is not connected.")
+    opened.evaluate(SHIFTS)
+    broker.observed = {rule: {PRODUCE: 2_000_000.0}}
+    expect(opened.locator(".verdicts")).to_contain_text("throttled for")
+    broker.observed = {}
+    expect(opened.locator(".verdicts")).to_contain_text("not in use")
+    assert opened.evaluate("() => window.shifts") == []

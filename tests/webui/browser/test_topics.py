@@ -281,6 +281,8 @@ def test_a_long_name_is_one_line_with_a_tooltip_and_a_button_that_copies(
     rows.first.get_by_role("button", name=f"Copy {name}").click()
     expect(rows.first.locator(".copy")).to_have_attribute("data-said", "Copied")
     assert topics.evaluate("navigator.clipboard.readText()") == name
+    rows.first.get_by_role("link").hover()
+    expect(rows.first.locator("td").first.get_by_role("button")).to_have_count(1)
     rows.first.get_by_role("link").click()
     expect(topics.locator("#facts")).to_contain_text("Partitions1")
     expect(topics).to_have_title(f"{name} · Weir")

@@ -1,6 +1,7 @@
 """The pages themselves, logging in and out, and the files they are made of."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 from quart import Response
@@ -386,3 +387,50 @@ async def test_the_old_page_of_records_leads_to_the_topics(
 ) -> None:
     answer = await http.get(path, token=None)
     assert answer.status_code == 303 and answer.headers["Location"] == location
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ('/quotas?rule={"user":"alice","client-id":null}', "/quotas/user=alice,client-id"),
+        (
+            '/quotas?rule={"client-id":"a/b"}&edit=producer_byte_rate',
+            "/quotas/client-id=a~2fb?edit=producer_byte_rate",
+        ),
+        ('/quotas?rule={"ip":"10.0.0.7"}&q=x', "/quotas/ip=10.0.0.7"),
+    ],
+)
+async def test_the_old_address_of_a_rule_leads_to_its_page(
+    http: Browserless, path: str, location: str
+) -> None:
+    answer = await http.get(quote(path, safe="/?=&"), token=None)
+    assert answer.status_code == 303 and answer.headers["Location"] == location
+
+
+@pytest.mark.parametrize("query", ["rule=", "rule=x", "rule={}", 'rule={"topic":"a"}', "rule=[]", "q=a"])
+async def test_other_addresses_of_the_list_stay_there(http: Browserless, query: str) -> None:
+    cookie = await sign_in(http)
+    answer = await http.get(f"/quotas?{quote(query, safe='=')}", token=None, Cookie=cookie)
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/quotas/user=alice,client-id", 200),
+        ("/quotas/user=alice,client-id?tab=clients", 200),
+        ("/quotas/client-id=a~2fb?tab=changes", 200),
+        ("/quotas/user=alice", 404),
+        ("/quotas/client-id=a%2Fb", 404),  # not the id of a rule
+        ("/quotas/alice", 404),
+    ],
+)
+async def test_a_rule_has_a_page_by_its_id(
+    http: Browserless, broker: FakeBroker, path: str, status: int
+) -> None:
+    broker.set((("user", "alice"), ("client-id", None)), {"producer_byte_rate": 1.0})
+    broker.set((("client-id", "a/b"),), {"producer_byte_rate": 1.0})
+    answer = await http.get(path, token=None, Cookie=await sign_in(http))
+    text = await text_of(answer)
+    assert (answer.status_code, "This quota does not exist" in text) == (status, status == 404)
+    assert (await http.get(path, token=None)).status_code == 401

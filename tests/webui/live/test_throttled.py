@@ -66,3 +66,8 @@ async def test_it_is_asked_for_the_latest_first(
     listed = RECENT_THROTTLES_PAGE.check(await answer.get_json())
     assert [row["client_id"] for row in listed["items"]] == ["new", "old"]
     assert [row["upstream_node"] for row in listed["items"]] == [2, None]
+    for rule, names in (("client-id=new", ["new"]), ("client-id=nobody", [])):
+        answer = await http.get(f"/api/v1/throttled-channels:recent?rule={rule}", token="viewer-token")
+        assert [row["client_id"] for row in (await answer.get_json())["items"]] == names
+    answer = await http.get("/api/v1/throttled-channels:recent?rule=new", token="viewer-token")
+    assert answer.status_code == 400

@@ -7,8 +7,17 @@ import pytest
 
 from webui.problem import Problem
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS
-from webui.rest.files import YAML, file_reply, read_file, version_of
-from webui.rest.routing import JSON
+from webui.rest.files import (
+    MAX_REFUSED,
+    YAML,
+    FileContent,
+    file_reply,
+    read_file,
+    refused_import,
+    refused_json,
+    version_of,
+)
+from webui.rest.routing import JSON, RefusedEntry
 from webui.schema import Flag, Listing, Number, Record, Text
 
 SCHEMA = Record(
@@ -23,10 +32,15 @@ SCHEMA = Record(
 
 
 async def refusal(text: str | bytes, media: str) -> Problem:
-    with pytest.raises(Problem) as refused:
-        await read_file(text if isinstance(text, bytes) else text.encode(), media, SCHEMA)
-    assert refused.value.status == 400
-    return refused.value
+    """The problem of the whole file, or of the first of its elements."""
+    try:
+        content = await read_file(text if isinstance(text, bytes) else text.encode(), media, SCHEMA)
+    except Problem as problem:
+        refused = problem
+    else:
+        refused = refused_import(list(map(refused_json, content.refused)), {})
+    assert refused.status == 400
+    return refused
 
 
 @pytest.mark.parametrize(
@@ -41,7 +55,8 @@ async def refusal(text: str | bytes, media: str) -> Problem:
     ],
 )
 async def test_a_file_is_read_with_the_line_of_each_element(media: str, text: str) -> None:
-    found, lines = await read_file(text.encode(), media, SCHEMA)
+    found, lines, refused = await read_file(text.encode(), media, SCHEMA)
+    assert refused == []
     assert found == {"rules": [{"name": "a"}, {"name": "b", "limit": 2}], "strict": True}
     assert lines == {"rules": [2, 3]}
 
@@ -85,6 +100,49 @@ async def test_a_mistake_is_named_with_its_line(media: str, text: str, line: int
     assert line is None or f"ine {line}" in problem.detail
 
 
+@pytest.mark.parametrize(
+    ("media", "text"),
+    [
+        (JSON, '{"rules": [\n{"name": 5},\n{"name": "b"},\n{"limit": 1}]}'),
+        (YAML, "rules:\n- name: 5\n- name: b\n- limit: 1\n"),
+    ],
+)
+async def test_all_elements_that_are_not_valid_are_named_at_once(media: str, text: str) -> None:
+    assert await read_file(text.encode(), media, SCHEMA) == FileContent(
+        {"rules": [{"name": "b"}]},
+        {"rules": [3]},
+        [
+            RefusedEntry(2, "/rules/0/name: must be a string", "/rules/0/name"),
+            RefusedEntry(4, "/rules/2/name: is missing", "/rules/2/name"),
+        ],
+    )
+
+
+async def test_names_given_twice_in_yaml_are_named_beside_other_mistakes() -> None:
+    text = "rules:\n- name: a\n  name: b\n- name: c\n- name: 5\n"
+    found, _, refused = await read_file(text.encode(), YAML, SCHEMA)
+    assert found == {"rules": [{"name": "c"}]}
+    assert refused == [
+        RefusedEntry(3, "rules[0].name: is given twice", "/rules/0"),
+        RefusedEntry(5, "/rules/2/name: must be a string", "/rules/2/name"),
+    ]
+
+
+@pytest.mark.parametrize("media", [JSON, YAML])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+async def test_so_many_mistakes_are_told_at_most(media: str, more: int) -> None:
+    schema = Record({"rules": Listing(Record({"name": Text()}))})
+    bad = ['{"name": 5}'] * (MAX_REFUSED + more)
+    text = '{"rules": [\n' + ",\n".join([*bad, '{"name": "last"}']) + "]}"
+    if more < 1:
+        content = await read_file(text.encode(), media, schema)
+        assert (len(content.refused), content.fields) == (len(bad), {"rules": [{"name": "last"}]})
+    else:
+        with pytest.raises(Problem) as stopped:
+            await read_file(text.encode(), media, schema)
+        assert [each["line"] for each in stopped.value.members["refused"]] == list(range(2, len(bad) + 2))
+
+
 @pytest.mark.parametrize("media", [JSON, YAML])
 async def test_bytes_that_are_no_text_are_refused(media: str) -> None:
     await refusal(b'{"rules": ["\xff"]}', media)
@@ -110,7 +168,7 @@ async def test_what_is_written_is_read_again() -> None:
         YAML,
         {"Content-Disposition": 'attachment; filename="rules.yaml"'},
     )
-    assert (await read_file(reply.content, YAML, schema))[0] == {"rules": entries}
+    assert (await read_file(reply.content, YAML, schema)).fields == {"rules": entries}
     reply = await file_reply("rules", "rules", [*entries], form="json")
     assert json.loads(json.dumps(reply.content)) == {"rules": entries}
 

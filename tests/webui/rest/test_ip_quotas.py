@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.common.temporary_limits import from_times
 from broker.controller.rows.connections import ConnectionLimitRow
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import IP_KEY, FakeBroker
@@ -222,3 +223,27 @@ async def test_a_limit_reaches_the_addresses_of_all_gateways(http: Browserless, 
     broker.remote_shares.address_rows = [use("10.0.0.9", 50.0, connections=4, gateway="g2")]
     answer = EDITED.check(await (await put(http, f"{PATH}/10.0.0.9?validate_only=true", 20)).get_json())
     assert answer["reach"] == {"addresses": 1, "over": 1, "connections": 5, "from": 5, "to": 20}
+
+
+async def test_a_temporary_limit_stands_beside_the_one_in_force(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    until = from_times(40.0, {"until": "2099-01-01T00:00:00Z"})
+    begins = from_times(50.0, {"from": "2098-01-01T00:00:00Z", "until": "2099-01-01T00:00:00Z"})
+    broker.temporaries = {
+        (("ip", "10.0.0.7"),): {IP_KEY: (until, "bea")},
+        (("ip", "10.0.0.9"),): {IP_KEY: (begins, "bea")},
+    }
+    row = ADDRESS.check(await (await http.get(ONE)).get_json())
+    temporary = row["temporary"]
+    assert (row[IP_KEY], temporary["value"], temporary["permanent"], temporary["active"]) == (
+        40,
+        40,
+        20,
+        True,
+    )
+    assert (temporary["until"], temporary["changed_by"]) == ("2099-01-01T00:00:00.000Z", "bea")
+    row = ADDRESS.check(await (await http.get(f"{PATH}/10.0.0.9")).get_json())
+    assert (row[IP_KEY], row["bound"], row["temporary"]["active"]) == (None, 5, False)
+    assert "temporary" not in await (await http.get(DEFAULT)).get_json()
+    assert await listed(http, "?filter=default") == ["fe80::1"]

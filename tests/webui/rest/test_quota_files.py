@@ -8,6 +8,7 @@ from broker.controller.commands import EntityPairs
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection
+from webui.quotas import ALL_KEYS
 from webui.rest.quota_files import FILE, IMPORTED, REFUSED_IMPORT
 
 QUOTAS = "/api/v1/client-quotas"
@@ -236,6 +237,52 @@ quotas:
     assert problem["detail"] == "Line 5: producer_byte_rate must be a whole number"
 
 
+async def test_all_refused_entries_are_told_whoever_refuses_them(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    text = b"""quotas:
+- entity: {user: carol}
+  limits: {producer_byte_rate: 1.5}
+- entity: {user: dora}
+  limits: {producer_byte_rate: -1}
+- entity: {user: bob}
+  limits: {producer_byte_rate: 7}
+- entity: {user: eve}
+  limits: {producer_byte_rate: "1,5 MB"}
+- entity: {user: bob}
+  limits: {producer_byte_rate: 8}
+- entity: {user: frank}
+  limits: {}
+- entity: {user: gina}
+  limits: {}
+  temporary: {producer_byte_rate: {value: 1}}
+- entity: {user: alice}
+  nonsense: 1
+  limits: {producer_byte_rate: 7}
+"""
+    before = limits_of(stocked)
+    for query in ("", "?validate_only=true", "?prune=true"):
+        answer = await http.ask("POST", f"{QUOTAS}:import{query}", body=text, Content_Type="application/yaml")
+        problem = REFUSED_IMPORT.check(await answer.get_json())
+        found = [
+            (each["line"], each.get("entity", {}).get("user"), each["message"]) for each in problem["refused"]
+        ]
+        assert found == [
+            (2, "carol", "producer_byte_rate must be a whole number"),
+            (4, None, "/quotas/1/limits/producer_byte_rate: must be greater than 0"),
+            (8, None, "/quotas/3/limits/producer_byte_rate: 1,5 may mean 15 or 1.5; write 15 or 1.5"),
+            (10, "bob", "user bob is listed twice"),
+            (12, "frank", f"/limits: must have at least 1 of {', '.join(ALL_KEYS)}"),
+            (14, "gina", "producer_byte_rate: a temporary limit needs until or windows"),
+            (17, None, "/quotas/7/nonsense: unknown field; allowed: entity, limits, temporary, shadow"),
+        ]
+        assert answer.status_code == 400
+        assert (problem["line"], problem["where"]) == (2, "/quotas/1/limits/producer_byte_rate")
+        assert problem["detail"] == f"Line 2: {found[0][2]}; 6 more entries are refused"
+        assert [each["entity"] for each in problem["changes"]] == [{"user": "bob"}, {"user": "carol"}]
+    assert limits_of(stocked) == before
+
+
 async def test_a_concurrent_change_is_not_overwritten(
     http: Browserless, stocked: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,14 +324,14 @@ async def test_a_file_that_makes_no_sense_is_refused_whole(
     sent = b"null" if body is None else body
     answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=sent, Content_Type="application/json")
     assert answer.status_code == 400
-    assert stocked.applied == []
+    assert all(command.validate_only for command, _ in stocked.applied)
 
 
 async def test_an_entity_listed_twice_is_named(http: Browserless, stocked: FakeBroker) -> None:
     twice = entry((("user", "bob"), ("client-id", None)), **{PRODUCE: 1})
     answer = await http.ask("POST", f"{QUOTAS}:import", body={"quotas": [twice, twice]})
     problem = await answer.get_json()
-    assert problem["detail"] == "Line 1: user bob, default client-id is listed twice."
+    assert problem["detail"] == "Line 1: user bob, default client-id is listed twice"
 
 
 async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) -> None:

@@ -100,8 +100,8 @@ async def test_a_refused_subscription_keeps_the_whole_file_from_changing_anythin
     answer = await http.ask("POST", f"{METRICS}:import?{query}", body=text, Content_Type="application/yaml")
     problem = REFUSED_IMPORT.check(await answer.get_json())
     refused = [(each["name"], each["error"], each["line"]) for each in problem["refused"]]
-    assert refused == [("all", "INVALID_REQUEST", 7), ("queues", "INVALID_CONFIG", 4)]
-    assert (answer.status_code, problem["line"]) == (400, 7)
+    assert refused == [("queues", "INVALID_CONFIG", 4), ("all", "INVALID_REQUEST", 7)]
+    assert (answer.status_code, problem["line"]) == (400, 4)
     assert names(stocked) == ["all", "queues"]
 
 

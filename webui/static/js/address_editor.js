@@ -9,6 +9,11 @@ const KEY = "connection_creation_rate";
 export const DEFAULT = "<default>";
 let serial = 0;
 
+/** The permanent limit of an address. */
+export function permanentOf({ [KEY]: now, temporary }) {
+  return temporary ? temporary.permanent : now;
+}
+
 export function addressText(address) {
   return address === DEFAULT ? "default address" : address;
 }
@@ -20,7 +25,7 @@ function pathOf(address, validate = false) {
 export class AddressEditor extends Editor {
   /** `row` null: a new limit. `removing`: start with the field empty. `onedit(row)`: edit another row instead. */
   constructor({ row, removing = false, onclose, onedit }) {
-    super({ row, onclose, onedit, version: row?.version ?? 0, before: row?.[KEY] ?? null });
+    super({ row, onclose, onedit, version: row?.version ?? 0, before: row ? permanentOf(row) : null });
     const id = `rate-${(serial += 1)}`;
     this.rate = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", placeholder: "no limit", "aria-describedby": `${id}-note` });
     this.rate.value = removing ? "" : (this.before ?? "");
@@ -76,8 +81,9 @@ export class AddressEditor extends Editor {
   }
 
   async preview(signal) {
-    const { reach, command } = await this.edit(true, signal);
-    return [reachText(reach, this.read().value, this.before !== null || this.address() === DEFAULT), command];
+    const { reach, command, warnings } = await this.edit(true, signal);
+    const text = reachText(reach, this.read().value, this.before !== null || this.address() === DEFAULT);
+    return [[warnings.map((warning) => h("p.warn", warning, ".")), text], command];
   }
 
   async apply(signal) {

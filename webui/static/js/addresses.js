@@ -1,8 +1,10 @@
 // IP quotas: every address that has a limit or connects, with its connection rate, throttles and rejections.
 
-import { AddressEditor, addressText, DEFAULT, limitText } from "./address_editor.js";
+import { AddressEditor, addressText, DEFAULT, limitText, permanentOf } from "./address_editor.js";
 import { bar, empty, h, iconButton, needs, setText } from "./dom.js";
+import { rulePage } from "./entity.js";
 import { Listing } from "./listing.js";
+import { countdown, countdownKey } from "./quota_times.js";
 import { changedCell, once, Table } from "./table.js";
 import { digits, group, missingText } from "./units.js";
 import { OpenPanel } from "./unsaved.js";
@@ -45,13 +47,24 @@ const list = new Listing({
   ],
 });
 
-function addressCell({ address }, td) {
-  once(td, address, () => (address === DEFAULT ? h("b", { title: "All addresses without a limit of their own" }, "Default") : h("span.name.mono", address)));
+function addressCell(row, td) {
+  const { address, temporary } = row;
+  once(td, `${address} ${isRule(row)} ${temporary ? countdownKey(KEY, temporary) : ""}`, () => {
+    const href = isRule(row) ? rulePage({ ip: address === DEFAULT ? null : address }) : null;
+    const name = address === DEFAULT ? h("a.name", { href, title: "All addresses without a limit of their own" }, "Default") : h(href ? "a.name.mono" : "span.name.mono", { href }, address);
+    return temporary ? h("span.two", h("span", name), countdown(KEY, temporary)) : name;
+  });
+}
+
+/** Whether an address has a rule of its own, permanent or for a time. */
+function isRule({ [KEY]: limit, temporary }) {
+  return limit !== null || temporary !== undefined;
 }
 
 function limitCell(row, td) {
-  once(td, `${row[KEY]} ${row.bound}`, () => {
-    if (row[KEY] !== null) return h("b", limitText(row[KEY]));
+  const isActive = row.temporary?.active ?? false;
+  once(td, `${row[KEY]} ${row.bound} ${isActive}`, () => {
+    if (row[KEY] !== null) return h(isActive ? "b.temporary" : "b", limitText(row[KEY]));
     if (row.bound !== null) return h("span.two", { title: "The default limit" }, h("span", limitText(row.bound)), h("span", "default"));
     return h("span.quiet", { title: "Unlimited" }, "–");
   });
@@ -118,9 +131,10 @@ function lastChanged(row, td) {
 
 function actionsCell(row, td) {
   td.row = row;
-  once(td, `actions ${row[KEY] !== null}`, () => {
+  const isLimited = permanentOf(row) !== null;
+  once(td, `actions ${isLimited}`, () => {
     const text = addressText(row.address);
-    if (row[KEY] === null) return h("span.actions", needs("editor", iconButton("plus", `Limit ${text}`, () => edit(td.row))));
+    if (!isLimited) return h("span.actions", needs("editor", iconButton("plus", `Limit ${text}`, () => edit(td.row))));
     return h("span.actions",
       needs("editor", iconButton("edit", `Edit the limit of ${text}`, () => edit(td.row))),
       needs("editor", iconButton("remove", `Remove the limit of ${text}`, () => edit(td.row, true))));

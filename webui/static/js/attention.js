@@ -2,7 +2,7 @@
 
 import { BROKER_LIMIT_KEYS } from "./broker_rule.js";
 import { bar, h, limitLevel, refresh, replace } from "./dom.js";
-import { entityKey, entityText } from "./entity.js";
+import { entityKey, entityText, rulePage } from "./entity.js";
 import { about, bytes, count, digits, group, KEYS, percent, rate } from "./units.js";
 
 const SHOWN = 8;
@@ -55,7 +55,7 @@ function throttledRow({ quota_type: type, client_id: client, principal, address,
 }
 
 function nearRow({ key, entity, value, observed, used }) {
-  return row("limit", `/quotas?${new URLSearchParams({ rule: JSON.stringify(entity) })}`, entityText(entity),
+  return row("limit", rulePage(entity), entityText(entity),
     h("span.two", h("span", `${KEYS[key].label} ${rate(key, observed, value)} / ${rate(key, value)}`), h("span.apart-bar", bar(used, limitLevel(used)), `${Math.round(used * 100)} %`)));
 }
 

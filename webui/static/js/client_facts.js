@@ -4,11 +4,11 @@
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
 import { h, refresh, replace } from "./dom.js";
+import { TYPES } from "./throttle_types.js";
 import { about, ago, bytes, bytesPerSecond, count, digits, group } from "./units.js";
 
 const ROWS = 200;
 const MOST_CONNECTIONS = 12;
-const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "controller mutations", connection_rate: "connection rate" };
 const TRAFFIC = [{ key: "bytes_in", label: "Bytes in", tone: "in" }, { key: "bytes_out", label: "Bytes out", tone: "out" }];
 
 export class ClientFacts {

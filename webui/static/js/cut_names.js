@@ -1,6 +1,6 @@
 // Names that are cut at the end of their cell: the whole name is the tooltip, and a button copies it.
 
-import { copyButton } from "./dom.js";
+import { copyIcon } from "./dom.js";
 
 let shown = null;
 
@@ -10,7 +10,8 @@ const isCut = (name) => name.scrollWidth > name.clientWidth;
 /** The cut name at or in an element of a table's row, or null. */
 function cutName(target) {
   const cell = target.closest?.("table.cards tr:not(.panel) > td");
-  if (!cell) return null;
+  // A name of `named` has its button already.
+  if (!cell || cell.querySelector(".named")) return null;
   const around = [target.closest(".name"), target.closest(".two > *")].filter(Boolean);
   const names = around.length ? around : [...target.querySelectorAll(CUT)];
   return names.find(isCut) ?? (isCut(cell) ? cell : null);
@@ -22,9 +23,7 @@ function show(name) {
   hide();
   const text = name.textContent;
   name.title = text;
-  const button = copyButton(text);
-  button.classList.add("copy-name");
-  button.setAttribute("aria-label", `Copy ${text}`);
+  const button = copyIcon(text, text);
   cell.append(button);
   shown = { name, cell, button };
 }

@@ -152,7 +152,8 @@ export function named(name, href = null, ...more) {
   return h("span.named", h(href === null ? "span.name.cut" : "a.name.cut", { href, title: shown }, name), ...more, copyIcon(name, shown));
 }
 
-function copyIcon(text, shown) {
+/** The button that copies a name; `shown` is the name as text that can be read. */
+export function copyIcon(text, shown) {
   const label = `Copy ${shown}`;
   const button = h("button.plain.icon-only.copy", { type: "button", title: label, "aria-label": label }, icon("copy"));
   button.addEventListener("click", async () => {

@@ -18,11 +18,36 @@ function chip(kind, name) {
   return h("span.chip", { title }, h("span", KINDS[kind]), shown);
 }
 
-/** A link to the rule on its page. */
+/** The id of a rule, as in the paths of the REST API (webui.quotas). */
+export function ruleId(entity) {
+  return inOrder(entity).map(([kind, name]) => (name === null ? kind : `${kind}=${escaped(name)}`)).join(",");
+}
+
+/** The kinds and names of a rule, in the order of its id and of the audit trail. */
+export function inOrder(entity) {
+  return Object.keys(KINDS).filter((kind) => kind in entity).map((kind) => [kind, entity[kind]]);
+}
+
+function escaped(name) {
+  return name.replace(/[^A-Za-z0-9._:@-]/gu, (one) => [...new TextEncoder().encode(one)].map((byte) => `~${byte.toString(16).padStart(2, "0")}`).join(""));
+}
+
+/** The entity of a rule's id. */
+export function entityOfId(id) {
+  return Object.fromEntries(id.split(",").map((part) => {
+    const at = part.indexOf("=");
+    return at < 0 ? [part, null] : [part.slice(0, at), decodeURIComponent(part.slice(at + 1).replaceAll("~", "%"))];
+  }));
+}
+
+export function rulePage(entity, query = {}) {
+  const more = new URLSearchParams(query);
+  return `/quotas/${ruleId(entity)}${more.size ? `?${more}` : ""}`;
+}
+
+/** A link to the rule's page. */
 export function ruleLink(entity) {
-  if ("ip" in entity) return h("a.rule", { href: `/ip-quotas?${new URLSearchParams({ q: entity.ip ?? "" })}` }, entityChips(entity));
-  const rule = JSON.stringify(entity);
-  return h("a.rule", { href: `/quotas?${new URLSearchParams({ rule })}` }, entityChips(entity));
+  return h("a.rule", { href: rulePage(entity) }, entityChips(entity));
 }
 
 /** Where a limit was exceeded, if it holds at each upstream node; null otherwise. */

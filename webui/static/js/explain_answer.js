@@ -1,7 +1,7 @@
 // The resolver's result: a verdict for each kind of limit, and the rules in lookup order.
 
 import { bar, h, limitLevel } from "./dom.js";
-import { entityKey, entityText, gatewayText, nodeText, ruleLink } from "./entity.js";
+import { entityChips, entityKey, entityText, gatewayText, nodeText, ruleLink } from "./entity.js";
 import { about, count, digits, KEYS, milliseconds, rate } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
@@ -21,7 +21,7 @@ export function verdicts({ limits }) {
 }
 
 function state(key, limit) {
-  return [figure(key, limit), use(key, limit), atNodes(key, limit), atGateways(key, limit), rule(limit), waiting(limit)];
+  return [figure(key, limit), use(key, limit), atNodes(key, limit), atGateways(key, limit), rule(limit), waiting(limit) ?? h("p.small", "\u00a0")];
 }
 
 /** The use at each upstream node, if the limit holds at each of them; `use` shows the highest. */
@@ -56,7 +56,8 @@ function figure(key, { bound, shadow }) {
 }
 
 function use(key, { bound, observed }) {
-  if (observed === null || observed === undefined) return h("p.quiet.small", "not in use");
+  // A client that begins or ends takes no other place.
+  if (observed === null || observed === undefined) return [bound !== null && bar(0, "good"), h("p.quiet.small", "not in use")];
   const text = `${shownRate(key, observed, bound ?? observed)} now`;
   if (bound === null) return h("p.quiet.small", text);
   const used = observed / bound;
@@ -106,7 +107,9 @@ export function probeTable({ limits }, ontry) {
 
 function row(entity, step, probes, limits, ontry) {
   const cells = probes.map((probe, index) => (probe === null ? h("td.na") : cell(probe, limits[index], entity, ontry)));
-  return h("tr", h("th.row", { scope: "row" }, h("span.step", String(step)), ruleLink(entity)), cells);
+  // What has no value is no rule, which would have a page.
+  const exists = probes.some((probe) => probe !== null && probe.value !== null);
+  return h("tr", h("th.row", { scope: "row" }, h("span.step", String(step)), exists ? ruleLink(entity) : entityChips(entity)), cells);
 }
 
 function cell(probe, { key, matched, if: after }, entity, ontry) {

@@ -3,7 +3,7 @@
 
 import { LineChart, Sparkline } from "./chart.js";
 import { h, setText } from "./dom.js";
-import { entityChips, entityKey, entityText } from "./entity.js";
+import { entityChips, entityKey, entityText, rulePage } from "./entity.js";
 import { entityOf, placed } from "./insight_cells.js";
 import { Section, showLegend } from "./insight_section.js";
 import { once } from "./table.js";
@@ -113,6 +113,6 @@ function limitCell({ key, limit, rule, newest }, td) {
     const short = newest !== null && newest > limit;
     const figure = h(short ? "b.short" : "span", { title: short ? `Less than needed: ${rawRate(key, limit)}` : rawRate(key, limit) }, rate(key, limit));
     if (Object.keys(rule).length === 0) return figure;
-    return h("a.limit-now", { href: `/quotas?${new URLSearchParams({ rule: JSON.stringify(rule) })}`, "aria-label": `${rate(key, limit)}, by the rule for ${entityText(rule)}` }, figure);
+    return h("a.limit-now", { href: rulePage(rule), "aria-label": `${rate(key, limit)}, by the rule for ${entityText(rule)}` }, figure);
   });
 }

@@ -26,6 +26,8 @@ export class Listing {
     this.pager = document.getElementById("pager");
     this.table = new Table({ columns, keyOf, label, onrow, onsort: (key) => this.sortBy(key) });
     this.answer = null;
+    // The keys of the rows in the places that they have; null where the next answer gives them new ones.
+    this.places = null;
     this.read = new ReadNote(this.box);
     this.filtered = filtered ?? h("div.state", h("h2", "No match"), h("p", `No ${nouns[1]} match the search.`),
       h("button", { type: "button", onclick: () => this.clear() }, "Show all"));
@@ -44,18 +46,36 @@ export class Listing {
     this.live = startLive([this.topic, ...Object.keys(this.topics)], {
       ...this.topics,
       [this.topic]: (answer) => {
-        this.answer = answer;
-        this.arrived(answer);
+        this.answer = { ...answer, items: this.inPlaces(answer.items) };
+        this.arrived(this.answer);
         this.show();
       },
     });
+    document.addEventListener("visibilitychange", () => (this.places = null));
     this.ask({});
   }
 
   ask(changes) {
     this.url.set(changes);
+    this.places = null;
     const { q, shape, sort, order, offset } = this.url.values;
     this.live.open({ search: q, ...(shape && shape !== "all" && { filter: shape }), sort, order, offset, limit: PAGE });
+  }
+
+  /** A row keeps its place when the values change by which the rows are sorted, until they are sorted again. */
+  inPlaces(items) {
+    const keyOf = (row) => this.table.keyOf(row);
+    const rows = new Map(items.map((row) => [keyOf(row), row]));
+    const kept = (this.places ?? []).filter((key) => rows.has(key));
+    const known = new Set(kept);
+    const isSorted = items.filter((row) => known.has(keyOf(row))).every((row, index) => keyOf(row) === kept[index]);
+    if (!isSorted) {
+      const fresh = items.map(keyOf).filter((key) => !known.has(key));
+      const filled = this.places.map((key) => (rows.has(key) ? key : fresh.shift())).filter((key) => key !== undefined);
+      items = [...filled, ...fresh].map((key) => rows.get(key));
+    }
+    this.places = items.map(keyOf);
+    return items;
   }
 
   clear() {

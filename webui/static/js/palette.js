@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { setDisplay } from "./display.js";
 import { h, icon, replace, setText } from "./dom.js";
-import { entityText } from "./entity.js";
+import { entityText, rulePage } from "./entity.js";
 import { groupPage, topicPage } from "./names.js";
 import { debounced } from "./shell.js";
 import { group as digits, settingText } from "./units.js";
@@ -16,7 +16,7 @@ const query = (parameters) => new URLSearchParams(parameters);
 
 /** What the broker finds: [group, path, item => {text, href, note}]. */
 const SOURCES = [
-  ["Quota rules", (q) => `/api/v1/client-quotas?${query({ search: q, limit: EACH })}`, ({ entity }) => ({ text: entityText(entity), href: "ip" in entity ? `/ip-quotas?${query({ q: entity.ip ?? "" })}` : `/quotas?${query({ rule: JSON.stringify(entity) })}` })],
+  ["Quota rules", (q) => `/api/v1/client-quotas?${query({ search: q, limit: EACH })}`, ({ entity }) => ({ text: entityText(entity), href: rulePage(entity) })],
   ["Clients", (q) => `/api/v1/usage?${query({ search: q, limit: EACH })}`, ({ user, client_id: id }) => ({ text: id || "no client id", note: user, href: `/explain?${query({ user, client_id: id })}` })],
   ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: topicPage(name) })],
   ["Transactional ids", (q) => `/api/v1/transactions?${query({ search: q, limit: EACH })}`, ({ transactional_id: id }) => ({ text: id, href: `/transactions?${query({ q: id })}` })],

@@ -32,6 +32,9 @@ function texts(key, old, after) {
   return { before: text(old), after: text(after) };
 }
 
-function reach({ reach: reaches }) {
-  return reaches ? movedLines(reaches) : h("p.quiet", "The quota callback receives these changes and decides their effect.");
+function reach({ reach: reaches, warnings }) {
+  return [
+    warnings.map((warning) => h("p.warn", warning, ".")),
+    reaches ? movedLines(reaches) : h("p.quiet", "The quota callback receives these changes and decides their effect."),
+  ];
 }

@@ -62,6 +62,19 @@ export function countdown(key, limit) {
   return element;
 }
 
+/** The countdown that ends first of several temporary limits, [[key, limit]], and how many there are. */
+export function countdowns(temporary) {
+  const left = ([, limit]) => limit.seconds_left ?? Infinity;
+  const [first, ...others] = [...temporary].sort((one, other) => left(one) - left(other));
+  if (!first) return null;
+  const element = countdown(...first);
+  if (others.length) {
+    element.title += `\n${others.map((each) => countdown(...each).title).join("\n")}`;
+    element.querySelector(".what").append(`, ${others.length} more`);
+  }
+  return element;
+}
+
 function tick(element) {
   const { due } = element.dataset;
   setText(element.lastChild, due === undefined ? "?" : leftText(Math.max(0, Math.ceil((Number(due) - Date.now()) / 1000))));

@@ -1,21 +1,21 @@
 // Client quotas: the table of rules with their use, and its editor.
 
 import { get } from "./api.js";
-import { Sparkline } from "./chart.js";
-import { bar, empty, h, iconButton, limitLevel, needs, setText } from "./dom.js";
-import { entityChips, entityKey, entityText, nodeText, ruleLink } from "./entity.js";
+import { empty, h, iconButton, needs, setText } from "./dom.js";
+import { entityKey, entityText, ruleLink } from "./entity.js";
 import { importMenu } from "./import_panel.js";
 import { Listing } from "./listing.js";
 import { QuotaEditor } from "./quota_editor.js";
+import { limitFigure, shadowBadge } from "./quota_figure.js";
 import { quotaImport } from "./quota_import.js";
 import { QuotaRemoval } from "./quota_removal.js";
-import { countdown, countdownKey, permanentOf } from "./quota_times.js";
+import { countdowns, countdownKey, permanentOf } from "./quota_times.js";
 import { Selection } from "./selection.js";
 import { toast } from "./shell.js";
 import { changedCell, once } from "./table.js";
 import { Unlimited } from "./unlimited.js";
 import { OpenPanel } from "./unsaved.js";
-import { ago, count as counted, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
+import { count as counted, group, KEYS } from "./units.js";
 
 // The maximum that one request may change.
 const MAX_CHOSEN = 1000;
@@ -73,7 +73,7 @@ const list = new Listing({
   nouns: ["rule", "rules"],
   keyOf: (row) => entityKey(row.entity),
   sort: "entity",
-  also: { rule: "", add: "", edit: "" },
+  also: { add: "" },
   topics: { unlimited: (answer) => unlimited.show(answer) },
   none: () => empty("quotas", "No quotas yet", "Clients are unlimited. A quota limits the rate of a user, a client id, or both.",
     needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota"))),
@@ -86,8 +86,6 @@ const list = new Listing({
   drawn: ({ items, total }) => {
     order.value = list.url.values.sort === "used" ? "used" : "entity";
     selection.show(items, total);
-    editPointed(items);
-    for (const [key, element] of list.table.rows) element.classList.toggle("pointed", key === pointed);
     narrow(items);
   },
   columns: [
@@ -109,11 +107,7 @@ function ruleCell(row, td) {
   td.row = row;
   const temporary = Object.entries(row.temporary ?? {});
   once(td, `${entityKey(row.entity)} ${row.shadow} ${temporary.map(([key, limit]) => countdownKey(key, limit))}`, () =>
-    h("span.chooser", selection.box(() => td.row), h("span.rule-of", entityChips(row.entity), row.shadow && shadowBadge(), temporary.map(([key, limit]) => countdown(key, limit)))));
-}
-
-function shadowBadge() {
-  return h("span.badge-shadow", { title: "Shadow mode: limits are measured and counted, but throttle no client" }, "Shadow (not enforced)");
+    h("span.chooser", selection.box(() => td.row), h("span.rule-of", h("span.rule-line", ruleLink(row.entity), row.shadow && shadowBadge()), countdowns(temporary))));
 }
 
 function limitCell(key, row, td) {
@@ -124,56 +118,7 @@ function limitCell(key, row, td) {
   const shown = limit ? `${limit.value} ${limit.observed} ${limit.upstream_node} ${limit.gateway} ${limit.throttled} ${JSON.stringify(limit.overridden_by)} ${limit.shadow_throttles?.times} ${limit.shadow_throttles?.throttle_ms}` : "";
   td.dataset.limit = limit ? "yes" : "no";
   const past = limit ? history.of(entityKey(row.entity), key) : [];
-  once(td, shown ? `${shown} ${temporary} ${past}` : "none", () => (limit ? limitFigure(key, limit, past, temporary) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
-}
-
-function limitFigure(key, limit, past, isTemporary) {
-  const { value, observed, used, throttled } = limit;
-  const level = limit.shadow_throttles ? "measured" : limitLevel(used);
-  const where = nodeText(limit.upstream_node) ?? (limit.gateway && `at gateway ${limit.gateway}`);
-  const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}${where ? ` ${where}` : ""}`;
-  return h("span.limit", { title },
-    h("span.apart", throttledDot(throttled), h(isTemporary ? "b.temporary" : "b", rate(key, value))),
-    bar(used ?? 0, level),
-    limit.overridden_by ? overridden(limit.overridden_by) : h("span.apart.use", useText(key, limit)),
-    past.length > 1 ? pastLine(key, value, past) : h("span.spark"),
-    limit.shadow_throttles && shadowText(limit.shadow_throttles));
-}
-
-/** Takes the same place whether or not a client is throttled, so that nothing moves. */
-function throttledDot(throttled) {
-  if (throttled === 0) return h("span.dot");
-  const text = `${group(throttled)} throttled`;
-  return h("a.dot", { href: "/throttled", title: text }, h("span.hidden", text));
-}
-
-/** The rules because of which a limit applies to no client. */
-function overridden({ rules, more, clients }) {
-  const title = clients === null
-    ? "It precedes this limit for every client"
-    : `${counted(clients, "connected client")} ${clients === 1 ? "matches" : "match"} this limit, but ${clients === 1 ? "comes" : "come"} under ${rules.length + more === 1 ? "this rule" : "these rules"}`;
-  if (rules.length + more === 1) return h("span.overridden", { title }, "overridden by ", ruleLink(rules[0]));
-  return h("details.overridden", h("summary", { title }, "overridden by several rules"),
-    h("ul", rules.map((rule) => h("li", ruleLink(rule))), more > 0 && h("li", `and ${group(more)} more`)));
-}
-
-/** The use against the limit, since the page was opened. */
-function pastLine(key, limit, past) {
-  const line = new Sparkline("in");
-  line.show(past, `${rate(key, Math.max(...past), limit)} at most in the last ${counted(past.length, "second")}`, limit);
-  return line.element;
-}
-
-function shadowText({ times, throttle_ms: throttleMs, last_at: lastAt }) {
-  const total = throttleMs < 100000 ? `${digits(throttleMs / 1000)}\u00a0s` : duration(throttleMs);
-  const last = lastAt === null ? "" : `, the last ${ago(lastAt)}`;
-  const title = `If enforced, it would have throttled ${counted(times, "request")} for ${total} in total${last}`;
-  return h("span.would", { title }, times ? `Would have throttled ${counted(times, "request")}, ${total}` : "Would not have throttled yet");
-}
-
-function useText(key, { value, observed, used }) {
-  if (observed === null) return "not in use";
-  return [h("span", rate(key, observed, value)), h("span", `${Math.round(used * 100)} %`)];
+  once(td, shown ? `${shown} ${temporary} ${past}` : "none", () => (limit ? limitFigure(key, limit, { past, isTemporary: temporary }) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
 }
 
 function actionsCell(row, td) {
@@ -239,33 +184,8 @@ function usesOf(limits) {
 }
 
 function clear() {
-  list.url.set({ rule: "", add: "", edit: "" });
+  list.url.set({ add: "" });
   list.clear();
-}
-
-// A link from a throttled row names a rule: find and highlight it.
-let pointed = null;
-
-function point() {
-  let entity;
-  try {
-    entity = JSON.parse(list.url.values.rule);
-  } catch {
-    return;
-  }
-  pointed = entityKey(entity);
-  const name = Object.values(entity).find((one) => typeof one === "string");
-  if (name === undefined) list.url.values.shape = "default";
-  else list.url.values.q = name;
-}
-
-/** A link that says which limit to change opens the editor of the rule that it names, once. */
-function editPointed(items) {
-  const { edit: key } = list.url.values;
-  const row = key in KEYS && mayEdit ? items.find(({ entity }) => entityKey(entity) === pointed) : null;
-  if (!row) return;
-  list.url.set({ edit: "" });
-  edit(row, key);
 }
 
 // A link from another page proposes a rule: {"entity": {...}, "limits": {key: value}}. The editor opens with it, unsaved.
@@ -279,7 +199,6 @@ function propose() {
   list.url.set({ add: "" });
 }
 
-if (list.url.values.rule) point();
 order.addEventListener("change", () => list.ask({ sort: order.value, order: order.value === "used" ? "desc" : "asc", offset: "0" }));
 needs("editor", document.getElementById("add")).addEventListener("click", () => add());
 needs("editor", document.getElementById("import"));

@@ -120,8 +120,9 @@ export class SettingPanel {
     const op = { key: this.row.name, value: this.typed().value };
     const level = this.level.value;
     try {
-      const { command } = await patch(`${PATH}?validate_only=true`, { level, ops: [op] }, this.request.signal);
-      this.effect.show(consequence(this.row, level, this.row.sensitive ? "the new secret" : op.value), `${command} --add-config '${op.key}=${this.row.sensitive ? "…" : quoted(this.row, op.value)}'`);
+      const { command, warnings } = await patch(`${PATH}?validate_only=true`, { level, ops: [op] }, this.request.signal);
+      const effect = consequence(this.row, level, this.row.sensitive ? "the new secret" : op.value);
+      this.effect.show([warnings.map((warning) => h("p.warn", warning, ".")), effect], `${command} --add-config '${op.key}=${this.row.sensitive ? "…" : quoted(this.row, op.value)}'`);
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
     }

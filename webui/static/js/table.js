@@ -45,11 +45,10 @@ export class Table {
   show(rows, extra = () => null) {
     const wanted = [];
     const kept = new Map();
-    let blanks = 0;
-    for (const row of rows) {
+    for (const [place, row] of rows.entries()) {
       if (row === null) {
-        wanted.push((this.blanks[blanks] ??= h("tr.blank", { "aria-hidden": "true" }, h("td", { colspan: this.columns.length }))));
-        blanks += 1;
+        // One for each place, so that none moves to another; with one cell, as columns may be hidden.
+        wanted.push((this.blanks[place] ??= h("tr.blank", { "aria-hidden": "true" }, h("td"))));
         continue;
       }
       const key = this.keyOf(row);

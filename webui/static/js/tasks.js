@@ -107,7 +107,14 @@ function level(used) {
 
 function ownsCell(row, td) {
   td.toggleAttribute("data-none", row.owns.length === 0);
-  once(td, JSON.stringify(row.owns), () => h("span.owned", row.owns.map(owned), row.owns.length ? null : nothing(row)));
+  once(td, JSON.stringify(row.owns), () => {
+    if (!row.owns.length) return nothing(row);
+    // In a row there is room for one, the fullest; the tooltip has all.
+    const share = ({ now, capacity }) => (capacity ? now / capacity : 0);
+    const [first, ...others] = [...row.owns].sort((one, other) => share(other) - share(one));
+    const title = row.owns.map(({ name, now, capacity }) => `${group(now)}${capacity === null ? "" : ` of ${group(capacity)}`} ${name}`).join("\n");
+    return h("span.owned", { title }, owned(first, others.length && h("span.quiet.more", ` and ${group(others.length)} more`)), others.map((each) => owned(each)));
+  });
 }
 
 // Trio's nursery is a group of tasks.
@@ -120,10 +127,10 @@ function nothing(row, title = null) {
   return h("span.quiet", { title }, row.kind === "nursery" ? "" : "–");
 }
 
-function owned({ name, now, capacity, peak }) {
+function owned({ name, now, capacity, peak }, more = null) {
   const text = [h("b", group(now)), capacity === null ? " " : ` of ${group(capacity)} `, name];
   const deepest = peak === null ? null : h("span.quiet", `peak ${group(peak)}`);
-  return h("span.owned-one", h("span", h("span", text), deepest), capacity === null ? null : bar(now / capacity, level(now / capacity)));
+  return h("span.owned-one", h("span", h("span", text, more), deepest), capacity === null ? null : bar(now / capacity, level(now / capacity)));
 }
 
 /** Kafka's rule of thumb for idle threads: 60 % and more is healthy, under 50 % to be watched, under 20 % urgent. */

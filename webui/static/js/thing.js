@@ -1,4 +1,4 @@
-// A page about one thing, a topic or a group: its name, its facts, and what of it is read again while the page is open.
+// A page about one thing, a topic, a group or a quota: its name, its facts, and what of it is read again while the page is open.
 
 import { get } from "./api.js";
 import { failed, h, named, refresh, replace } from "./dom.js";
@@ -22,15 +22,16 @@ export function showName(prefix) {
 export class Thing {
   /**
    * `prefix`: of the page's address; `noun`; `pathOf(name)`: in the REST API; `facts(answer)`: [[label, content]];
-   * `draw(answer)`: shows it on the tab; `load()`: what else the tab shows, which `draw` takes second.
+   * `draw(answer)`: shows it on the tab; `load()`: what else the tab shows, which `draw` takes second; `show(prefix,
+   * thing)`: shows the heading and returns the name in the address.
    */
-  constructor({ prefix, noun, pathOf, facts, draw = () => {}, load = () => null }) {
+  constructor({ prefix, noun, pathOf, facts, draw = () => {}, load = () => null, show = showName }) {
     Object.assign(this, { noun, facts, draw, load, answer: null, due: -Infinity, isLoading: false });
-    this.name = showName(prefix);
+    this.name = show(prefix, this);
     this.path = pathOf(this.name);
     this.box = document.getElementById("facts");
     this.read = new ReadNote(this.box);
-    this.gone = h("p.notice", { data: { kind: "bad" }, role: "alert", hidden: true }, `This ${noun} does not exist any more: it was deleted. `, h("a", { href: prefix }, `All ${noun}s`));
+    this.gone = h("p.notice", { data: { kind: "bad" }, role: "alert", hidden: true }, `This ${noun} does not exist any more: it was deleted. `, h("a", { href: prefix.slice(0, -1) }, `All ${noun}s`));
     this.box.before(this.gone);
     this.panel = new OpenPanel({ listing: () => ({ show: () => {} }), above: document.getElementById("panel"), opener: "delete" });
   }

@@ -2,17 +2,16 @@
 // throttled in the last hour.
 
 import { get } from "./api.js";
-import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRuleText } from "./broker_rule.js";
+import { BROKER_LIMIT_KEYS, BROKER_TYPES, brokerRuleLink, brokerRuleText } from "./broker_rule.js";
 import { LineChart } from "./chart.js";
 import { question } from "./connection_closing.js";
 import { empty, h, icon, iconButton, iconLink, replace, setText, skeleton } from "./dom.js";
-import { entityText, nodeText, ruleLink, tagChips, tagText } from "./entity.js";
+import { entityText, nodeText, ruleLink, rulePage, tagChips, tagText } from "./entity.js";
 import { QuotaMarks } from "./quota_marks.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
+import { TYPES } from "./throttle_types.js";
 import { about, ago, clock, count as counted, digits, group, milliseconds, rate, rawRate } from "./units.js";
-
-const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "controller mutations", connection_rate: "connection rate", ...BROKER_TAGS };
 
 /** Of clients throttled in the last hour: one line per client and rule, the latest first. */
 function showRecent(box, { items, of }) {
@@ -152,8 +151,7 @@ function explainLink({ client_id, principal, address }) {
 function raiseLink(row) {
   if (row.quota_type in BROKER_TYPES) return "/broker-quotas";
   if (!hasRule(row)) return null;
-  if ("ip" in row.entity) return `/ip-quotas?${new URLSearchParams({ q: row.entity.ip ?? "" })}`;
-  return `/quotas?${new URLSearchParams({ rule: JSON.stringify(row.entity), edit: LIMIT_KEYS[row.quota_type] })}`;
+  return rulePage(row.entity, { edit: LIMIT_KEYS[row.quota_type] ?? "connection_creation_rate" });
 }
 
 function actionsCell(row, td) {

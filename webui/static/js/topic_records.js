@@ -266,7 +266,7 @@ if (question) {
   });
   exports.hidden = true;
   for (const button of exports.querySelectorAll("[data-export]")) button.addEventListener("click", () => exported(button.dataset.export));
-  replace(box, empty("records", "Nothing read yet", "Each reading is in the audit trail: who read which records, not what they contain."));
+  replace(box, empty("records", "Nothing read yet", "Each reading is logged on the page Audit, under Records read: who read which records, not what they contain."));
   if (url.values.start && url.values.start !== "live") form.requestSubmit();
   keys["/"] = () => question.contains.focus();
 }
