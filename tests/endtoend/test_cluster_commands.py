@@ -107,7 +107,7 @@ def test_a_topic_from_its_creation_to_its_deletion(broker: BrokerProcess) -> Non
             "10,000 may mean 10000 or 10; write 10000 or 10",
         ),
         (["create", "bad", "--config", "retention.ms"], "retention.ms: expected KEY=VALUE"),
-        (["create", "bad", "--config", "retention.ms=7 weeks"], "unknown unit weeks"),
+        (["create", "bad", "--config", "retention.ms=7 months"], "unknown unit months"),
         (["create", "bad", "--config", "nonsense=1"], "nonsense"),
         (["create", "bad", "--partitions", "0"], "0 is not in the range"),
         (["create", "bad/name"], "bad/name"),
