@@ -127,7 +127,7 @@ KINDS: Final = (
         (
             Page("topic_records", "?", "Topic", "Records"),
             Page("topic_partitions", "?tab=partitions", "Topic", "Partitions", "topics"),
-            Page("topic_consumers", "?tab=consumers", "Topic", "Consumers", "topics"),
+            Page("topic_consumers", "?tab=consumers", "Topic", "Clients", "topics"),
             Page("topic_config", "?tab=config", "Topic", "Config", "topics"),
         ),
     ),
