@@ -338,7 +338,7 @@ def _greet_browsers(console: "ConsoleStarted", link_command: str, *, at_terminal
         print(f"Token:   {console.token}")
         print("         This is the first administrator's token, for programs; it is not shown again.")
     elif is_first:
-        print("Token:   shown at a terminal only; create others on the Access page.")
+        print("Token:   shown at a terminal only; create others on the Access tokens page.")
 
 
 def _show_first_record(endpoint: "ClientEndpoint") -> None:

@@ -25,6 +25,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.group_replies import now_of
 from broker.api.requests.outcome import Outcome, Sliced, StagedAppends, in_slices
 from broker.api.requests.services import ProduceServices
+from broker.api.requests.topics_used import note_written
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import Slices
 from broker.coordinator.transaction_service import WrittenChange
@@ -90,6 +91,7 @@ def _inspect(
         hosted = hosted_topic(topic, services.partitions)
         if hosted is None or topic_refusal(topic, hosted, context, services.security, logs=False):
             continue
+        note_written(context.connection, hosted.name)
         for data in topic.partition_data:
             yield None
             try:

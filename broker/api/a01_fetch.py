@@ -26,6 +26,7 @@ from broker.api.requests.context import RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import FetchServices
+from broker.api.requests.topics_used import note_read
 from broker.common.errors import ApiError, ErrorCode
 from broker.common.slices import SLICE, Slices
 from broker.partitions.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
@@ -138,6 +139,8 @@ def requested_partitions(
     named: list[RequestedPartition] = []
     for topic in message.topics:
         hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)
+        if hosted is not None and services.security.authorizer is None:
+            note_read(context.connection, hosted.name)
         for partition in topic.partitions:
             yield None
             hosted, error = _hosted(topic.topic, topic.topic_id, services.partitions)

@@ -7,7 +7,8 @@ their bounds; REST has numbers only.
     quantity   spaces number spaces unit [/s | /sec | ps] spaces; /s only of a rate
     number     10, 1.5, .5, or groups of three digits separated by a space, a no-break space or _
     byte       B, kB, MB, GB, TB, PB: 1000; KiB, MiB, GiB, TiB, PiB: 1024; in any case, B may be left out
-    duration   ms, s, sec, m, min, h, d; several from the largest to the smallest; without a unit ms
+    duration   ms, s, sec, m, min, h, d, or words from seconds to weeks; several from the largest to the
+               smallest; without a unit ms
 
 A point is a decimal point. A comma is always refused, because it is a decimal point only to some.
 """
@@ -79,10 +80,21 @@ _TIMES: Final = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
+_TIME_WORDS: Final = {
+    f"{word}{plural}": factor
+    for word, factor in (
+        ("second", 1_000),
+        ("minute", 60_000),
+        ("hour", 3_600_000),
+        ("day", 86_400_000),
+        ("week", 604_800_000),
+    )
+    for plural in ("", "s")
+}
 _UNITS: Final[Mapping[Quantity, Mapping[str, int]]] = {
     Quantity.BYTE_RATE: _BYTES,
     Quantity.SIZE: _BYTES,
-    Quantity.DURATION: _TIMES | {"": 1},
+    Quantity.DURATION: _TIMES | _TIME_WORDS | {"": 1},
     Quantity.PERCENT: {"": 1, "%": 1},
     Quantity.RATE: {"": 1},
     Quantity.COUNT: {"": 1},

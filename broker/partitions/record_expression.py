@@ -9,6 +9,9 @@ Parsed by webui.rest.records, evaluated by `record_reader`. Pure, and independen
                  false or null
     path       = "$" {"." name | "[" number "]" | "[" JSON string "]" | "[*]"}
 
+As in other languages, "=" is "==", "&&" is "and", "||" is "or" and "!" is "not". A string may be in single
+quotes, and a word in capitals.
+
 A path is one of the value as JSON. `[*]` is each element of an array or each value of an object: a comparison
 holds if it holds for one of them. A path alone holds if there is something, also null. `<` and its like
 compare two numbers or two strings, and hold for nothing else.
@@ -39,15 +42,19 @@ MAX_JSON: Final = 65_536
 _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<path>\$(?:\.[A-Za-z_][\w-]*|\[(?:\d{1,9}|\*|"(?:[^"\\]|\\.)*")\])*)
-      | (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)
-      | (?P<operator>==|!=|<=|>=|<|>)
+      | (?P<operator>==|!=|<=|>=|&&|\|\||<|>|=|!)
       | (?P<bracket>[()])
       | (?P<word>[A-Za-z]+)
     )""",
     re.VERBOSE,
 )
+_QUOTED_PART: Final = re.compile(r'\\.|"')
 _STEP: Final = re.compile(r'\.([A-Za-z_][\w-]*)|\[(?:(\d+)|(\*)|("(?:[^"\\]|\\.)*"))\]')
+_SAME: Final = {"=": "==", "&&": "and", "||": "or", "!": "not"}
+_COMPARISONS: Final = "== != < <= > >= contains startswith"
+_SPELLED: Final = frozenset({"and", "or", "not", "contains", "startswith"})
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _FIELDS: Final = ("key", "value", "partition", "offset", "timestamp")
 _ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -138,6 +145,11 @@ class _Parser:
 
     def whole(self) -> Holds:
         found = self._condition()
+        if self._kind == "word":
+            raise ConditionError(
+                f"has an unknown word {self._token[:40]} at character {self._at + 1}:"
+                f" compare with {_COMPARISONS}, combine with and, or"
+            )
         if self._kind is not None:
             raise self._unexpected()
         return found
@@ -152,6 +164,10 @@ class _Parser:
             at = self._end + len(rest) - len(rest.lstrip())
             raise ConditionError(f"is not understood from character {at + 1} on")
         self._kind, self._token = found.lastgroup, found[found.lastgroup]
+        if self._kind == "operator":
+            self._token = _SAME.get(self._token, self._token)
+        elif self._kind == "word" and self._token.lower() in _SPELLED:
+            self._token = self._token.lower()
         self._at = self._end + found.start(found.lastgroup)
         self._end += found.end()
 
@@ -213,7 +229,7 @@ class _Parser:
             return lambda record: record.values(path)
         if kind in ("string", "number"):
             try:
-                constant = [_decode(token)]
+                constant = [_decode(_in_double_quotes(token))]
             except msgspec.DecodeError:
                 raise ConditionError(
                     f"has the wrong {kind} {token[:40]} at character {self._at + 1}"
@@ -223,10 +239,25 @@ class _Parser:
             return lambda record: [record.field(token)]
         elif kind == "word" and token in _WORDS:
             constant = [_WORDS[token]]
+        elif kind == "word":
+            word = token[:40]
+            raise ConditionError(
+                f"has an unknown word {word} at character {self._at + 1}: write $.{word} for a field of the"
+                f' value\'s JSON, or "{word}" for a text'
+            )
         else:
             raise self._unexpected()
         self._next()
         return lambda _record: constant
+
+
+def _in_double_quotes(token: str) -> str:
+    """Return a string in single quotes as JSON has it, and anything else as it is."""
+    if token[0] != "'":
+        return token
+    same = {'"': '\\"', "\\'": "'"}
+    text = _QUOTED_PART.sub(lambda found: same.get(found[0], found[0]), token[1:-1])
+    return f'"{text}"'
 
 
 def _path(token: str) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from broker.common.quantities import group, write_bytes
+from broker.common.quantities import group
 from broker.tools.console_client import Console, completed, console_options, pass_console
 from broker.tools.escaping import printable
 from broker.tools.output import (
@@ -20,6 +20,7 @@ from broker.tools.output import (
     print_rows,
     text_column,
 )
+from broker.tools.top.tables import size
 
 CONNECTIONS: Final = "/api/v1/connections"
 THROTTLED: Final = "/api/v1/throttled-channels"
@@ -96,8 +97,8 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
         "Listener": f"{printable(row['listener'])} ({row['protocol']})",
         "TLS": row["tls"] or "no",
         "Requests": group(row["requests"]),
-        "Received": write_bytes(row["bytes_in"]),
-        "Sent": write_bytes(row["bytes_out"]),
+        "Received": size(row["bytes_in"]),
+        "Sent": size(row["bytes_out"]),
         "Throttled": ", ".join(row["throttled"]) or "no",
         "Obeys throttles": {True: "yes", False: "no", None: "never throttled"}[row["obeys"]],
         "Upstream": row["upstream"],

@@ -115,7 +115,8 @@ class Console(msgspec.Struct, frozen=True):
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise click.ClickException(
-                f"no console responds at {self.url}: {printable(str(reason).strip())}"
+                f"no console responds at {self.url}: {printable(str(reason).strip())}; give its address by"
+                " --console or WEIR_CONSOLE"
             ) from error
         if not isinstance(found, dict):
             raise click.ClickException(f"the response from {self.url} is not from a console")

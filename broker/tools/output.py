@@ -18,8 +18,9 @@ import click
 import msgspec
 from rich.cells import cell_len, set_cell_size
 
-from broker.common.quantities import group, write_bytes
+from broker.common.quantities import group
 from broker.tools.escaping import escape
+from broker.tools.top.tables import size
 
 GAP: Final = 2
 LEAST: Final = 8
@@ -59,7 +60,8 @@ def count_column(title: str, field: str) -> Column:
 
 
 def size_column(title: str, field: str) -> Column:
-    return Column(title, lambda row: row[field], lambda row: _known(row[field], write_bytes), is_number=True)
+    """Return a column of bytes, which the table has in three digits, as the console does."""
+    return Column(title, lambda row: row[field], lambda row: _known(row[field], size), is_number=True)
 
 
 def _known(value: int | None, text: Callable[[int], str]) -> str:

@@ -154,6 +154,7 @@ _COLUMNS: Final = (
     help='Set temporary limits in weekly windows: "Mon-Fri 09:00-17:00 Europe/Berlin". Default zone: UTC. '
     "Repeatable.",
 )
+@click.option("--dry-run", is_flag=True, help="Only show for which connected clients the limits change.")
 @click.argument("limits", nargs=-1, metavar="KEY=VALUE...")
 @pass_console
 def set_quotas(
@@ -164,16 +165,22 @@ def set_quotas(
     begin: str | None,
     end: str | None,
     weekly: Sequence[str],
+    dry_run: bool,
     **options: Any,
 ) -> None:
-    """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=10MB"""
+    """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=10MB
+
+    The keys are producer_byte_rate, consumer_byte_rate, request_percentage and controller_mutation_rate of
+    users and client ids, and connection_creation_rate of addresses.
+    """
     if not limits and shadow is None:
         raise click.UsageError("no limit: give KEY=VALUE, --shadow or --enforce")
     times = times_of(begin, end, weekly, time.time_ns() // 1_000_000)
     if times and not limits:
         raise click.UsageError("no limit for these times: give KEY=VALUE")
     ops = [dict(zip(("key", "value"), _limit(text), strict=True)) | times for text in limits]
-    _alter(console, entity_of(options), ops, {} if shadow is None else {"shadow": shadow})
+    more = {} if shadow is None else {"shadow": shadow}
+    _alter(console, entity_of(options), ops, more, is_dry_run=dry_run)
 
 
 @quotas.command("remove")
@@ -183,12 +190,11 @@ def set_quotas(
 @pass_console
 def remove_quotas(console: Console, /, keys: Sequence[str], temporary: bool, **options: Any) -> None:
     """Remove limits of one entity. Temporary limits stay, without --temporary."""
-    known = (*CLIENT_KEYS, *IP_KEYS)
     entity = entity_of(options)
     for key in keys:
-        # Kafka ignores the removal of an unknown key; on a command line it is a typing error.
-        if key not in known:
-            raise click.UsageError(f"unknown limit {printable(key)}; expected one of {', '.join(known)}")
+        _require_known(
+            key
+        )  # Kafka ignores the removal of an unknown key; on a command line it is a typing error
     there = _rule_of(console, entity)
     known_temporary = there.get("temporary", {})
     only = {key for key, limit in known_temporary.items() if limit["permanent"] is None}
@@ -213,10 +219,18 @@ def _rule_of(console: Console, entity: Entity) -> Mapping[str, Any]:
     return rules[0] if rules else {}
 
 
+def _require_known(key: str) -> None:
+    """Raise click.UsageError if `key` is not that of a limit."""
+    known = (*CLIENT_KEYS, *IP_KEYS)
+    if key not in known:
+        raise click.UsageError(f"unknown limit {printable(key)}; expected one of {', '.join(known)}")
+
+
 def _limit(text: str) -> tuple[str, float]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise click.UsageError(f"{printable(text)}: expected KEY=VALUE")
+    _require_known(key)
     try:
         return key, read_limit(key, value)
     except QuantityError as error:
@@ -224,12 +238,16 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _alter(
-    console: Console, entity: Entity, ops: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None
+    console: Console,
+    entity: Entity,
+    ops: Sequence[Mapping[str, Any]],
+    more: Mapping[str, Any] | None = None,
+    *,
+    is_dry_run: bool = False,
 ) -> None:
+    body = {"entries": [{"entity": entity, "ops": ops, **(more or {})}]}
     try:
-        response = console.request(
-            "PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]}
-        )
+        response = console.request("PATCH", QUOTAS, {"validate_only": is_dry_run}, body)
     except RefusedError as error:
         found = _OF_AN_OP.match(error.where)
         named = f"{printable(ops[int(found[1])]['key'])} " if found else ""
@@ -237,6 +255,12 @@ def _alter(
     for result in response["results"]:
         for warning in result["warnings"]:
             click.echo(f"Warning: {printable(warning)}", err=True)
+    if is_dry_run:
+        reaches = response["results"][0].get("reach", ())
+        print_reach(reaches)
+        if not any(reach["moves"] for reach in reaches):
+            click.echo("No connected client changes its rule or its limit.")
+        return
     click.echo(f"{entity_text(entity)}: done")
 
 

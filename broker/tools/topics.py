@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from broker.common.quantities import QuantityError, group, read_config, write_bytes, write_config
+from broker.common.quantities import QuantityError, group, read_config, write_config
 from broker.tools.console_client import (
     Console,
     completed,
@@ -30,6 +30,7 @@ from broker.tools.output import (
     size_column,
     text_column,
 )
+from broker.tools.top.tables import size
 
 TOPICS: Final = "/api/v1/topics"
 
@@ -47,6 +48,15 @@ _PARTITIONS: Final = (
     size_column("SIZE", "size_bytes"),
     count_column("SEGMENTS", "segments"),
     text_column("OFFLINE", "offline"),
+)
+_CLIENTS: Final = (
+    text_column("CLIENT ID", "client_id"),
+    text_column("PRINCIPAL", "principal"),
+    text_column("SOFTWARE", "software_name"),
+    text_column("VERSION", "software_version"),
+    count_column("CONNECTIONS", "connections"),
+    count_column("WRITING", "writing"),
+    count_column("READING", "reading"),
 )
 _UPSTREAM: Final = (
     *_PARTITIONS[:4],
@@ -96,19 +106,30 @@ def describe(console: Console, name: str, output: Output) -> None:
         print_json(found)
         return
     if output is Output.TABLE:
-        size = found["size_bytes"]
+        total = found["size_bytes"]
         facts = {
             "Topic": printable(found["name"]),
             "Topic id": found["topic_id"],
             "Partitions": group(found["partitions"]),
             "Records": "-" if found["records"] is None else group(found["records"]),
-            "Size": "-" if size is None else write_bytes(size),
+            "Size": "-" if total is None else size(total),
         }
         for key, value in found["configs"].items():
             facts[printable(key)] = _value(key, value)
         print_facts(facts)
         click.echo()
     print_rows(partitions, columns, output)
+
+
+@topics.command()
+@_name
+@output_option
+@pass_console
+def clients(console: Console, name: str, output: Output) -> None:
+    """List the connected clients that have written to a topic or read from it; not at a gateway."""
+    with missing(f"the topic {printable(name)} does not exist"):
+        rows = list(console.each(_path(name, "/clients")))
+    print_rows(rows, _CLIENTS, output, empty="No connected client uses this topic.")
 
 
 @topics.command()

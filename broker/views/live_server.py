@@ -14,6 +14,7 @@ from broker.controller.rows.connections import (
     SelectorRow,
     SoftwareRow,
 )
+from broker.controller.rows.topics import TopicClientRow
 from broker.metrics.rate import CounterRate
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.connection.channel import Channel, MuteState
@@ -206,6 +207,30 @@ class LiveServer:
                 found[channel.software_name, channel.software_version] += 1
                 yield
         return [SoftwareRow(*kind, count) for kind, count in found.items()]
+
+    def clients_of_topic(self, topic: str) -> Steps[list[TopicClientRow]]:
+        """Return the clients that use a topic, in no order, one connection per step; none at a gateway."""
+        writing: Counter[tuple[str, str, str, str]] = Counter()
+        reading: Counter[tuple[str, str, str, str]] = Counter()
+        connections: Counter[tuple[str, str, str, str]] = Counter()
+        for channel in list(self._server.channels()):
+            yield
+            writes, reads = topic in channel.topics_written, topic in channel.topics_read
+            if not writes and not reads:
+                continue
+            client = (
+                channel.client_id or "",
+                channel.principal,
+                channel.software_name,
+                channel.software_version,
+            )
+            connections[client] += 1
+            writing[client] += writes
+            reading[client] += reads
+        return [
+            TopicClientRow(*client, count, writing[client], reading[client])
+            for client, count in connections.items()
+        ]
 
     def each_connection(self) -> Iterator[ConnectionRow]:
         """Yield the connections that were open at the time of the call; rows are built lazily."""

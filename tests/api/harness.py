@@ -96,6 +96,8 @@ class Connection:
         self.software_name = self.software_version = "unknown"
         self.waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0
+        self.topics_written: frozenset[str] = frozenset()
+        self.topics_read: frozenset[str] = frozenset()
         self.counted_as: str | None = None
         self.closed = False
 

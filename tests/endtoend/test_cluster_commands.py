@@ -64,12 +64,22 @@ def group(broker: BrokerProcess, topic: str) -> str:
     return "reports"
 
 
+def test_the_connected_clients_of_a_topic_are_listed(broker: BrokerProcess, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.plain, "client.id": "writer"})
+    producer.produce(topic, b"value", partition=0)
+    assert producer.flush() == 0
+    found = [row for row in rows(broker, "topics", "clients", topic) if row["client_id"] == "writer"]
+    assert [(row["writing"], row["reading"]) for row in found] == [(1, 0)]
+    assert "writer" in weir(broker, "topics", "clients", topic)[1]
+
+
 def test_a_topic_from_its_creation_to_its_deletion(broker: BrokerProcess) -> None:
     settings = ["--config", "retention.ms=7d", "--config", "segment.bytes=128 MiB"]
     create = ["topics", "create", "sales", "--partitions", "3", *settings]
     would = (0, "sales: would be created with 3 partitions\n")
     assert weir(broker, *create, "--dry-run") == would
-    assert weir(broker, "topics", "describe", "sales") == (1, "Error: the topic sales does not exist\n")
+    for command in ("describe", "clients"):
+        assert weir(broker, "topics", command, "sales") == (1, "Error: the topic sales does not exist\n")
     assert weir(broker, *create) == (0, "sales: created with 3 partitions\n")
     assert weir(broker, *create) == (1, "Error: Topic 'sales' already exists.\n")
     assert broker.ask("GET", "/api/v1/topics/sales")["configs"] == {
@@ -107,7 +117,7 @@ def test_a_topic_from_its_creation_to_its_deletion(broker: BrokerProcess) -> Non
             "10,000 may mean 10000 or 10; write 10000 or 10",
         ),
         (["create", "bad", "--config", "retention.ms"], "retention.ms: expected KEY=VALUE"),
-        (["create", "bad", "--config", "retention.ms=7 weeks"], "unknown unit weeks"),
+        (["create", "bad", "--config", "retention.ms=7 months"], "unknown unit months"),
         (["create", "bad", "--config", "nonsense=1"], "nonsense"),
         (["create", "bad", "--partitions", "0"], "0 is not in the range"),
         (["create", "bad/name"], "bad/name"),

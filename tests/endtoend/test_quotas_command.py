@@ -49,6 +49,10 @@ def invoke_weir(broker: BrokerProcess, *arguments: str, token: str = TOKEN) -> t
 def test_from_the_first_limit_to_the_last(broker: BrokerProcess, tmp_path: Path) -> None:
     assert weir(broker, "set", "--user", "alice", "producer_byte_rate=1000000") == (0, "user alice: done\n")
     assert weir(broker, "set", "--ip-default", "connection_creation_rate=5") == (0, "default ip: done\n")
+    assert invoke_weir(broker, "set", "--user", "alice", "producer_byte_rate=9", "--dry-run") == (
+        0,
+        "No connected client changes its rule or its limit.\n",
+    )
     _, listed = weir(broker, "list")
     assert [line.split() for line in listed.splitlines()[1:]] == [
         ["user", "alice", "producer_byte_rate", "1", "MB/s", "-", "0"],
@@ -215,7 +219,14 @@ def test_a_resolved_edit_is_reported_and_not_made(broker: BrokerProcess) -> None
         (["resolve", "--if", "user=eve:producer_byte_rate=many"], "many: enter a number with a unit"),
         (["resolve", "--if", "user=eve:producer_byte_rate=1.5"], "1.5: enter a whole number"),
         (["set", "--user", "eve", "producer_byte_rate=1.5"], "1.5: enter a whole number"),
-        (["set", "--user", "eve", "nonsense=1"], "Invalid configuration key nonsense"),
+        (
+            ["set", "--user", "eve", "produce=10MB"],
+            "unknown limit produce; expected one of producer_byte_rate,",
+        ),
+        (
+            ["resolve", "--if", "user=eve:produce=1"],
+            "unknown limit produce; expected one of producer_byte_rate,",
+        ),
         (["set", "--user", "eve", "producer_byte_rate=many"], "many: enter a number with a unit"),
         (["set", "producer_byte_rate=1"], "no entity:"),
         (["set", "--user", "eve"], "no limit:"),

@@ -38,6 +38,7 @@ def test_numbers_are_grouped_on_the_right_and_what_is_unknown_is_a_dash() -> Non
 def test_a_size_is_shown_with_its_unit() -> None:
     column = size_column("SIZE", "size")
     assert table([{"size": 1_500_000}, {"size": None}], (column,), None) == ["  SIZE", "1.5 MB", "     -"]
+    assert table([{"size": 386_401_234}], (column,), None) == ["  SIZE", "386 MB"]
 
 
 @pytest.mark.parametrize(

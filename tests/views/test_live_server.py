@@ -57,6 +57,25 @@ async def test_connections_are_counted_by_software(tmp_path: Path, mock_clock: M
         ]
 
 
+async def test_the_clients_of_a_topic_are_counted(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        for version in ("1", "1", "1", "2", "3"):
+            await (await broker.connect()).ask(ApiVersionsRequest("lib", version), 3)
+        await wait_all_tasks_blocked(0.02)
+        first, second, third, other, _idle = sorted(
+            broker.server.socket_server.channels(), key=lambda each: (each.software_version, each.id)
+        )
+        first.topics_written = first.topics_read = frozenset({"orders", "clicks"})
+        second.topics_read = other.topics_written = frozenset({"orders"})
+        third.topics_read = frozenset({"clicks"})
+        rows = run_through(broker.server.views.live.clients_of_topic("orders"))
+        assert sorted((row.software_version, row.connections, row.writing, row.reading) for row in rows) == [
+            ("1", 2, 1, 2),
+            ("2", 1, 1, 0),
+        ]
+        assert run_through(broker.server.views.live.clients_of_topic("nothing")) == []
+
+
 async def test_a_meter_has_a_window_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, "queued.max.request.bytes=200000000") as broker:
         views = broker.server.views

@@ -80,6 +80,7 @@ from broker.controller.rows.topics import (
     GroupDetail,
     GroupRow,
     PartitionRow,
+    TopicClientRow,
     TopicGroupRow,
     TopicRow,
     TransactionDetail,
@@ -225,6 +226,7 @@ class FakeBroker(
     controller_uses: list[AddressUse] = field(default_factory=list)
     secrets: dict[str, TokenRow] = field(default_factory=SECRETS.copy)
     topic_rows: list[TopicRow] = field(default_factory=list)
+    topic_clients: dict[str, list[TopicClientRow]] = field(default_factory=dict)
     group_rows: list[GroupDetail] = field(default_factory=list)
     transaction_rows: list[TransactionDetail] = field(default_factory=list)
     trail: list[AuditEntry] = field(default_factory=list)
@@ -525,6 +527,10 @@ class FakeBroker(
 
     def topics_of_groups(self) -> Iterator[Iterable[str]]:
         return ({each.topic for each in detail.offsets} for detail in list(self.group_rows))
+
+    def clients_of_topic(self, topic: str) -> Steps[list[TopicClientRow]]:
+        yield
+        return list(self.topic_clients.get(topic, ()))
 
     def groups_of_topic(self, topic: str) -> Steps[list[TopicGroupRow]]:
         found = []

@@ -26,7 +26,7 @@ from broker.controller.commands import (
     TopicRef,
 )
 from broker.controller.rows.client_endpoint import ClientEndpoint
-from broker.controller.rows.topics import PartitionRow, TopicGroupRow, TopicRow
+from broker.controller.rows.topics import PartitionRow, TopicClientRow, TopicGroupRow, TopicRow
 from broker.views.readings import Part
 from webui.problem import PROBLEM, Problem, problem_schema
 from webui.rest.configs import LONGEST_VALUE, OPS, Config, config_json, config_op
@@ -89,6 +89,16 @@ TOPIC_GROUPS: Final[Table[TopicGroupRow]] = Table(
 TOPIC_GROUP_PAGE: Final = read_schema(page_schema(schema_of(TopicGroupRow, "TopicGroup")))
 
 
+TOPIC_CLIENTS: Final[Table[TopicClientRow]] = Table(
+    json=as_json,
+    search_texts=lambda row: (row.client_id, row.principal, f"{row.software_name} {row.software_version}"),
+    default_sort="client",
+    sort_key=lambda row: (row.client_id, row.principal, row.software_name, row.software_version),
+    sorts={"connections": lambda row: row.connections},
+)
+TOPIC_CLIENT_PAGE: Final = page_schema(schema_of(TopicClientRow, "TopicClient"))
+
+
 async def topics(call: Call) -> Reply:
     read = await fresh(call, Part.TOPICS)
     rows = call.console.live.topic_rates.rows(read_ms(call.views, Part.TOPICS, call.console.now_ms()))
@@ -115,6 +125,15 @@ async def topic_groups(call: Call) -> Reply:
     read = await fresh(call, Part.GROUPS)
     rows = await run_in_slices(call.views.topics.groups_of_topic(name))
     return Reply(await table_page(call, TOPIC_GROUPS, rows) | read)
+
+
+async def topic_clients(call: Call) -> Reply:
+    name = call.path_params["name"]
+    await fresh(call, Part.TOPICS)
+    if not call.views.topics.has_topic(name):
+        raise Problem(404, "Topic not found.")
+    rows = await run_in_slices(call.views.live.clients_of_topic(name))
+    return Reply(await table_page(call, TOPIC_CLIENTS, rows))
 
 
 async def create_topic(call: Call) -> Reply:
@@ -316,6 +335,16 @@ ROUTES: Final = (
         topic_groups,
         {200: ResponseSpec("A page of groups; `lag` is that of the topic", TOPIC_GROUP_PAGE), 404: _MISSING},
         query=page_query(TOPIC_GROUPS),
+        path_params=NAME_OF_TOPIC,
+    ),
+    Route(
+        "GET /api/v1/topics/{name}/clients",
+        "listTopicClients",
+        "The connected clients that have written to a topic or read from it since they connected. A gateway "
+        "does not know them.",
+        topic_clients,
+        {200: ResponseSpec("A page of clients", TOPIC_CLIENT_PAGE), 404: _MISSING},
+        query=page_query(TOPIC_CLIENTS),
         path_params=NAME_OF_TOPIC,
     ),
     Route(

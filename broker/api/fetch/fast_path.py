@@ -18,6 +18,7 @@ from broker.api.requests.context import Connection, RequestContext
 from broker.api.requests.fast_path import INT32, REFUSALS, Prologues, TopicReader, Unusual
 from broker.api.requests.outcome import EncodedResponse, Outcome, Response
 from broker.api.requests.services import FetchServices
+from broker.api.requests.topics_used import note_read
 from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import MAX_COPIED_BYTES, FileSlice
@@ -168,6 +169,8 @@ class FetchFastPath:
         first = None
         if topics:
             first = self._topic(frame, at)
+            if not self._authorizes:
+                note_read(connection, first[0].name)
             at += len(first[1])
         prologue = FetchPrologue(
             client_id,
@@ -229,6 +232,8 @@ class FetchFastPath:
         for hosted, head, wanted in named:
             if self._authorizes:
                 self._check_allowed(hosted.name, context)
+            elif prologue.topics > 1:
+                note_read(context.connection, hosted.name)
             found.append(
                 (head, [(index, log, reads.read(log, offset, limit)) for index, log, offset, limit in wanted])
             )
@@ -389,6 +394,7 @@ class FetchFastPath:
         """Raise Unusual if the client may not read a topic; the full handler then refuses it."""
         if not self._services.security.allows_topic(context, Operation.READ, topic, logs=False):
             raise Unusual
+        note_read(context.connection, topic)
 
     def _check_end(self, frame: Buffer, at: int) -> None:
         """Raise Unusual if the session forgets partitions, for a long rack, and for a tagged field."""

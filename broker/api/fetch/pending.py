@@ -17,6 +17,7 @@ from broker.api.requests.context import Connection, RequestContext
 from broker.api.requests.outcome import DELAYED, Outcome, Response, Sliced
 from broker.api.requests.pacing import pieces
 from broker.api.requests.services import FetchServices
+from broker.api.requests.topics_used import note_read
 from broker.common.errors import ErrorCode
 from broker.common.slices import SLICE, Slices, run_through
 from broker.partitions.fetch_sessions import NO_SESSION, FetchSession
@@ -304,6 +305,8 @@ def refuse_unprivileged(
                 last = (each.topic, each.topic_id)
                 name = _name_of(each, services)
                 allowed = name is None or security.allows_topic(context, Operation.READ, name)
+                if allowed and each.log is not None and name is not None:
+                    note_read(context.connection, name)
             if not allowed:
                 each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

@@ -30,6 +30,7 @@ from broker.api.requests.outcome import (
     Response,
 )
 from broker.api.requests.services import ProduceServices
+from broker.api.requests.topics_used import note_written
 from broker.common.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -148,6 +149,9 @@ class ProduceFastPath:
             raise Unusual
         if self._authorizes:
             self._check_allowed(topics, context)
+        elif prologue.topics > 1:
+            for hosted, _, _ in topics:
+                note_written(context.connection, hosted.name)
         if partitions > ROLLS_AT_ONCE and any(
             log.may_roll(len(records), wall_ms) for _, _, some in topics for _, log, records in some
         ):
@@ -160,6 +164,7 @@ class ProduceFastPath:
         for hosted, _, _ in topics:
             if not security.allows_topic(context, Operation.WRITE, hosted.name, logs=False):
                 raise Unusual
+            note_written(context.connection, hosted.name)
 
     def _read_prologue(self, frame: Buffer, connection: Connection) -> "ProducePrologue":
         client_id, at = client_id_and_body(frame, self._is_flexible)
@@ -177,6 +182,8 @@ class ProduceFastPath:
             raise Unusual
         at += len(counted)
         first = self._topic(frame, at)
+        if not self._authorizes:
+            note_written(connection, first[0].name)
         at += len(first[1])
         prologue = ProducePrologue(client_id, acks, timeout_ms, topics, counted, first, at)
         self._prologues.add(frame, at, connection, prologue)

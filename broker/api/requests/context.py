@@ -35,6 +35,9 @@ class Connection(Protocol):
     """Position at which the prologue of the last usual request ends; 0 if there was none."""
     waiting: DelayedOperation | None
     """The most recent delayed operation of this connection; it does not outlive the connection."""
+    topics_written: frozenset[str]
+    topics_read: frozenset[str]
+    """See `topics_used`."""
     withheld_since_ms: int
     """Time since which the request quota has withheld all fetched records; 0 if it has not."""
 

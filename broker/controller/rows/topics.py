@@ -155,6 +155,20 @@ class TopicGroupRow(msgspec.Struct, frozen=True):
     lag: int | None
 
 
+class TopicClientRow(msgspec.Struct, frozen=True):
+    """Connected clients of one principal, client id and software that use a topic: of their `connections`,
+    `writing` have written to it and `reading` have read from it since they were opened.
+    """
+
+    client_id: str
+    principal: str
+    software_name: str
+    software_version: str
+    connections: int
+    writing: int
+    reading: int
+
+
 class DeadLettersRow(msgspec.Struct, frozen=True):
     """What a share group has written to its dead letter queue since the start. `topic` is empty if it has no
     queue any more.

@@ -197,6 +197,8 @@ class Channel:
         "software_version",
         "throttles",
         "tls",
+        "topics_read",
+        "topics_written",
         "unrecorded_ns",
         "withheld_since_ms",
     )
@@ -241,6 +243,8 @@ class Channel:
         self.unrecorded_ns = 0
         self._waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0
+        self.topics_written: frozenset[str] = frozenset()
+        self.topics_read: frozenset[str] = frozenset()
         self.bytes_in = 0
         self.bytes_out = 0
         self.throttles = 0

@@ -121,6 +121,7 @@ def test_offsets_and_the_group_are_deleted(groups: Any, expect: Any, world: LogW
     groups.locator("form.editor").get_by_role("button", name="Delete group").click()
     expect(groups).to_have_url(re.compile("/groups$"))
     expect(groups.locator("#count")).to_have_text("1 group")
+    expect(groups.locator(".toast")).to_contain_text("Deleted <b>a/b</b>.")
     assert not world.groups.coordinator.overview("<b>a/b</b>")
 
 
@@ -148,7 +149,7 @@ def test_lost_records_are_marked_and_such_groups_come_first(
     groups.get_by_label("Filter groups").select_option("lost")
     expect(rows).to_have_count(2)
     reports(groups, "offsets")
-    expect(groups.locator("#facts")).to_contain_text("Lost of it3")
+    expect(groups.locator("#facts")).to_contain_text("Lost to retention3")
     cells = groups.get_by_role("region", name="Offsets").locator("tbody tr").first.locator("td")
     expect(cells.nth(4)).to_have_text("6")
     expect(cells.nth(5)).to_have_text("3")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from broker.controller.rows.topics import TopicClientRow
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, group, topic
@@ -19,6 +20,7 @@ def busy(page: Watched, broker: FakeBroker) -> Watched:
     ]
     broker.topic_rows = [topic("orders"), topic("__consumer_offsets", internal=True, configs=())]
     broker.group_rows = [group("readers", "app"), group("idle", lag=0)]
+    broker.topic_clients["orders"] = [TopicClientRow("shop", "alice", "librdkafka", "2.16.0", 3, 2, 1)]
     page.sign_in()
     return page
 
@@ -84,12 +86,17 @@ def test_a_topic_has_a_page_with_tabs(busy: Watched, expect: Any) -> None:
     opened.get_by_role("link", name="orders", exact=True).press("Enter")
     expect(opened.locator("#facts")).to_contain_text("Partitions3")
     tabs = opened.get_by_role("navigation", name="Tabs").get_by_role("link")
-    expect(tabs).to_have_text(["Records", "Partitions", "Consumers", "Config"])
+    expect(tabs).to_have_text(["Records", "Partitions", "Clients", "Config"])
     tabs.nth(1).click()
     expect(opened.get_by_role("region", name="Partitions").locator("tbody tr")).to_have_count(3)
     expect(opened).to_have_url(re.compile(r"/topics/orders\?tab=partitions$"))
     tabs.nth(2).click()
     expect(opened.get_by_role("region", name="Groups").locator("tbody tr")).to_have_count(2)
+    clients = opened.get_by_role("region", name="Clients").locator("tbody tr")
+    expect(clients).to_have_text([re.compile("shop.*alice.*librdkafka 2.16.0.*writes, reads.*3")])
+    expect(clients.get_by_role("link", name="shop")).to_have_attribute(
+        "href", "/explain?user=alice&client_id=shop"
+    )
     opened.go_back()
     expect(opened.locator(".tabs [aria-current=page]")).to_have_text("Partitions")
     expect(opened.locator(".sidebar [aria-current]")).to_have_text("Topics")

@@ -124,6 +124,18 @@ def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBrok
     expect(opened.locator("#nav-throttled")).to_be_hidden()
 
 
+def test_a_control_that_the_role_may_not_use_says_so_when_it_is_clicked(page: Watched, expect: Any) -> None:
+    page.sign_in("viewer-token")
+    opened = page.go("/topics")
+    for use in (lambda: opened.locator("#add").click(force=True), lambda: opened.locator("body").press("n")):
+        use()
+        expect(opened.locator(".toast")).to_contain_text(
+            "This needs the role editor; you are logged in as viewer."
+        )
+        opened.get_by_role("button", name="Close this message").click()
+    expect(opened.locator("form.editor")).to_have_count(0)
+
+
 def test_the_doctor_says_what_is_wrong_and_what_would_change_it(
     page: Watched, expect: Any, broker: FakeBroker
 ) -> None:
@@ -134,7 +146,9 @@ def test_the_doctor_says_what_is_wrong_and_what_would_change_it(
     broker.configs["max.connections"] = "100"
     broker.version += 1
     broker.limit_rows = [ConnectionLimitRow("", 96, 100, 1.0, None, ())]
-    expect(opened.locator("#verdict")).to_have_text("A problem needs action.")
+    expect(opened.locator("#verdict")).to_have_text("A problem needs action. Open connections")
+    opened.locator("#verdict").get_by_role("link", name="Open connections").click()
+    expect(opened.locator(".symptom", has_text="Clients cannot connect")).to_be_in_viewport()
     taken = opened.locator(".check", has_text="Open connections")
     expect(taken).to_have_attribute("data-level", "urgent")
     expect(taken).to_contain_text("96 of 100")

@@ -10,6 +10,7 @@ from tests.webui.browser.test_axe import LOOKS, violations
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import group, topic
+from webui.pages import menu
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def test_a_page_is_reached_by_the_keyboard(opened: Any, expect: Any, key: str) -
     field = opened.get_by_role("combobox", name="Go to a page")
     expect(field).to_be_focused()
     opened.keyboard.type("quo cli")
-    expect(options(opened).first).to_have_text("Client quotas")
-    expect(chosen(opened)).to_have_text("Client quotas")
+    expect(options(opened).first).to_have_text("Client quotasQuotas")
+    expect(chosen(opened)).to_have_text("Client quotasQuotas")
     expect(field).to_have_attribute("aria-activedescendant", "palette-option-0")
     opened.keyboard.press("Enter")
     expect(opened).to_have_url(re.compile("/quotas$"))
@@ -104,6 +105,35 @@ def test_an_action_of_the_same_page_begins_there(page: Watched, expect: Any, sto
     expect(opened.get_by_label("Content", exact=True)).to_be_focused()
 
 
+def test_the_words_of_a_task_and_of_the_menu_are_found(opened: Any, expect: Any) -> None:
+    search(opened, "")
+    menu_words = [(entry.title, page.title) for entry in menu(is_gateway=False) for page in entry.pages]
+    for typed, text in (
+        *menu_words,
+        ("why", "Explain"),
+        ("raise", "Client quotas"),
+        ("new quota", "Add a client quota"),
+        ("dry run", "Client quotas"),
+        ("old library version", "Connections"),
+        ("browse records", "Topics"),
+        ("produce", "Topics"),
+        ("delete topic", "Topics"),
+        ("retention", "Topics"),
+        ("lag", "Groups"),
+        ("permission", "ACLs"),
+        ("password", "SCRAM users"),
+        ("subscription", "Client metrics"),
+        ("undo", "Audit"),
+        ("history", "Audit"),
+        ("role", "Access tokens"),
+        ("new viewer", "New access token"),
+        ("theme", "Switch to dark"),
+    ):
+        opened.locator(".palette input").fill(typed)
+        found = opened.locator(".name", has_text=re.compile(f"^{text}$"))
+        expect(options(opened).filter(has=found)).to_have_count(1)
+
+
 def test_the_theme_is_switched(opened: Any, expect: Any) -> None:
     search(opened, "dark")
     expect(chosen(opened)).to_have_text("Switch to dark")
@@ -141,7 +171,7 @@ def test_viewers_are_offered_what_they_may(page: Watched, expect: Any) -> None:
 def test_the_palette_works_without_the_broker(opened: Any, expect: Any, page: Watched) -> None:
     opened.route("**/api/v1/**", lambda route: route.abort())
     search(opened, "audit")
-    expect(chosen(opened)).to_have_text("Audit")
+    expect(chosen(opened)).to_have_text("AuditAdmin")
 
 
 def test_axe_finds_nothing_in_the_palette(opened: Any, expect: Any) -> None:

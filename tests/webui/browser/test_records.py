@@ -131,7 +131,8 @@ def test_hostile_bytes_are_only_text(page: Watched, expect: Any, world: LogWorld
         ("Partitions", "7", "has no partition 7"),
         ("Offset", "-1", "Enter an offset"),
         ("Offset", "", "Enter an offset"),
-        ("Condition", "$.a =", "The condition is not understood from character 5 on."),
+        ("Condition", "$.a ~", "The condition is not understood from character 5 on."),
+        ("Condition", "total > 5", "write $.total for a field of the value's JSON"),
     ],
 )
 def test_wrong_input_is_reported_and_kept(

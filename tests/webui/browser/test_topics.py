@@ -137,6 +137,7 @@ def test_settings_are_set_and_removed(topics: Any, expect: Any, world: LogWorld)
     topics.get_by_label("Set segment.bytes").click()
     value = topics.get_by_label("Value of segment.bytes")
     value.fill("many")
+    expect(value).to_have_attribute("aria-invalid", "true")
     expect(alert(topics)).to_have_text("segment.bytes: enter a number with a unit, such as 10 MB.")
     value.fill("1")
     expect(alert(topics)).to_contain_text("Invalid value 1")
@@ -147,6 +148,29 @@ def test_settings_are_set_and_removed(topics: Any, expect: Any, world: LogWorld)
     topics.get_by_role("button", name="Save configuration").click()
     expect(topics.locator(".toast")).to_contain_text("Saved 2 settings of orders.")
     assert world.control.image.topics["orders"].configs == {"segment.bytes": "1048576"}
+
+
+def test_the_button_that_saves_is_in_sight_of_the_field(topics: Any, expect: Any) -> None:
+    orders(topics, "config")
+    save = topics.get_by_role("button", name="Save configuration")
+    expect(topics.get_by_label("Set retention.ms")).to_be_visible()
+    expect(save).to_be_hidden()
+    topics.get_by_label("Set retention.ms").click()
+    for typed, words in (("soon", "enter a duration"), ("3 days", "retention.ms=259200000")):
+        topics.get_by_label("Value of retention.ms").fill(typed)
+        expect(topics.locator(".save-bar")).to_contain_text(words)
+        expect(save).to_be_in_viewport(ratio=1)
+        expect(topics.get_by_label("Value of retention.ms")).to_be_in_viewport(ratio=1)
+    topics.get_by_label("Keep retention.ms").click()
+    expect(save).to_be_hidden()
+
+
+def test_numbers_of_settings_have_no_marks(topics: Any, expect: Any) -> None:
+    orders(topics, "config")
+    table = topics.get_by_role("region", name="Configuration")
+    row = table.locator("tbody tr", has=topics.locator("code", has_text=re.compile("^max.message.records$")))
+    expect(row.locator("[data-label=Value]")).to_have_text("262\u202f144")
+    expect(table).not_to_contain_text("U+")
 
 
 def test_an_edit_of_somebody_else_is_shown_and_not_overwritten_unseen(
@@ -179,6 +203,7 @@ def test_a_topic_is_deleted_after_its_name_is_typed(topics: Any, expect: Any, wo
     delete.click()
     expect(topics).to_have_url(re.compile("/topics$"))
     expect(topics.locator("#table")).to_contain_text("No topics yet")
+    expect(topics.locator(".toast")).to_contain_text("Deleted orders.")
     assert world.control.image.topics == {}
 
 

@@ -109,6 +109,28 @@ def test_what_the_pages_show_of_a_limit_is_read_back(call: Call) -> None:
         assert call("readLimit", "producer_byte_rate", raw) == {"value": value}, raw
 
 
+def test_values_of_settings_are_shown_in_words(call: Call) -> None:
+    for name, value, text in (
+        ("retention.ms", "604800000", "7 d"),
+        ("retention.ms", "-1", "no limit"),
+        ("remote.copy.lag.ms", "-1", "-1"),
+        ("retention.ms", "0", "0"),
+        ("segment.bytes", "1048576", "1 MiB"),
+        ("log.retention.hours", "168", "168 hours"),
+        ("log.roll.hours", "1", "1 hour"),
+        ("max.message.records", "262144", "262\u202f144"),
+        ("num.io.threads", "8", "8"),
+        ("flush.messages", str(2**63 - 1), "no limit"),
+        ("listeners", "PLAINTEXT://:9092", "PLAINTEXT://:9092"),
+        ("super.users", "", ""),
+    ):
+        assert call("settingWords", {"name": name, "type": "long", "unit": ""}, value) == text, name
+    # The broker's unit of a key in hours is that of the time that follows from it.
+    assert (
+        call("settingWords", {"name": "log.retention.hours", "type": "int", "unit": "ms"}, "24") == "24 hours"
+    )
+
+
 def test_percentages_and_counts_are_read_in_their_own_units(call: Call) -> None:
     assert call("readLimit", "request_percentage", "12.5 %") == {"value": 12.5}
     assert call("readLimit", "controller_mutation_rate", "5/s") == {"value": 5}

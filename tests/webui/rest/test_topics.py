@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.controller.rows.topics import TopicClientRow
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import console_config
 from tests.webui.log_world import LoggedBroker, LogWorld
@@ -17,6 +18,7 @@ from webui.rest.topics import (
     PARTITIONS,
     REFUSED_CONFIGS,
     REFUSED_COUNT,
+    TOPIC_CLIENT_PAGE,
     TOPIC_CONFIGS,
     TOPIC_DETAIL,
     TOPIC_GROUP_PAGE,
@@ -273,3 +275,21 @@ async def test_the_groups_of_a_topic_are_told_with_their_lag_in_it(
         ("both", "classic", 3),
     ]
     await problem(await http.get(f"{TOPICS}/nothing/groups"), 404)
+
+
+async def test_the_connected_clients_of_a_topic_are_told(
+    http: Browserless, world: LogWorld, broker: LoggedBroker
+) -> None:
+    world.topic("orders")
+    broker.topic_clients["orders"] = [
+        TopicClientRow("shop", "alice", "librdkafka", "2.16.0", 3, 2, 1),
+        TopicClientRow("audit", "bob", "unknown", "unknown", 1, 0, 1),
+    ]
+    page = TOPIC_CLIENT_PAGE.check(await (await http.get(f"{ONE}/clients")).get_json())
+    assert [(row["client_id"], row["writing"], row["reading"]) for row in page["items"]] == [
+        ("audit", 0, 1),
+        ("shop", 2, 1),
+    ]
+    found = await (await http.get(f"{ONE}/clients?search=librdkafka")).get_json()
+    assert [row["principal"] for row in found["items"]] == ["alice"] and found["total"] == 1
+    await problem(await http.get(f"{TOPICS}/nothing/clients"), 404)

@@ -12,7 +12,7 @@ import { guardForm } from "./unsaved.js";
 const ROLES = ["viewer", "editor", "admin"];
 const SESSIONS = "/api/v1/sessions";
 const QUESTIONS = {
-  own: { text: "This logs out every browser that uses your token, including this one.", yes: "Log out everywhere" },
+  own: { text: "This logs out every browser that uses your token, including this one.", yes: "Log out all your browsers" },
   all: { text: "This logs out every browser of every token, including this one.", yes: "Log out all users" },
 };
 const SOON_MS = 7 * 86400_000;

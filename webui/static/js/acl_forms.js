@@ -1,5 +1,5 @@
-// The forms of ACLs: a new one, the deletion of one, and "May they?": whether a principal may do something now, and which
-// ACL decides it.
+// The forms of ACLs: a new one, the deletion of one, and the check whether a principal may do something now, and which ACL
+// decides it.
 
 import { fillOperations, followType, OPERATIONS, sentence } from "./acl_names.js";
 import { get, proven } from "./api.js";
@@ -9,6 +9,11 @@ import { ProvenForm } from "./token_panels.js";
 
 const PATH = "/api/v1/acls";
 let serial = 0;
+
+/** What is typed as a principal: a name without a type is a user's. */
+function typedPrincipal({ value }) {
+  return value === "" || value.includes(":") ? value : `User:${value}`;
+}
 
 export class AclForm extends ProvenForm {
   constructor(onclose) {
@@ -37,7 +42,7 @@ export class AclForm extends ProvenForm {
       save: "Create ACL",
       fields: h("div.acl-fields",
         field("Permission", permission, "A denial precedes every ACL that allows."),
-        field("Principal", principal, "User:<name>, User:* is everybody, User:ANONYMOUS is without a login"),
+        field("Principal", principal, "A user’s name; User:* is every user, User:ANONYMOUS a client without a login"),
         field("From host", host, "An address as the broker sees it; * is every host"),
         field("Resource type", type, "What the ACL is about"),
         field("Pattern", pattern, "LITERAL: this name. PREFIXED: every name that begins with it"),
@@ -53,13 +58,14 @@ export class AclForm extends ProvenForm {
   async apply() {
     const { principal, name } = this.inputs;
     for (const input of Object.values(this.inputs)) input.removeAttribute("aria-invalid");
-    if (!/^[^:]+:./.test(principal.value)) return this.refuse(principal, "Enter a principal, such as User:alice.");
+    if (!/^[^:]+:./.test(typedPrincipal(principal))) return this.refuse(principal, "Enter a principal, such as User:alice.");
     if (name.value === "") return this.refuse(name, "Enter a name; * is every name.");
     return super.apply();
   }
 
   async send(secret) {
     const body = Object.fromEntries(Object.entries(this.inputs).map(([key, input]) => [key, input.value]));
+    body.principal = typedPrincipal(this.inputs.principal);
     body.host ||= "*";
     await proven("POST", PATH, { body, secret });
     return [`Created the ACL of ${body.principal}.`];
@@ -131,7 +137,7 @@ export function startQuestion() {
     for (const input of Object.values(inputs)) input.removeAttribute("aria-invalid");
     if (principal.value === "") return refuse(principal, "Enter a principal, such as User:alice.");
     if (name.value === "") return refuse(name, "Enter the name of a resource.");
-    const query = new URLSearchParams({ principal: principal.value, operation: operation.value, resource_type: type.value, name: name.value, ...(host.value && { host: host.value }) });
+    const query = new URLSearchParams({ principal: typedPrincipal(principal), operation: operation.value, resource_type: type.value, name: name.value, ...(host.value && { host: host.value }) });
     try {
       const { allowed, decided_by: by, acl, unknown = [] } = await get(`/api/v1/acls:resolve?${query}`);
       replace(answer, h("b", { data: { allowed: String(allowed) } }, allowed ? "Allowed" : "Denied"), h("span", acl ? ["by ", sentence(acl)] : REASONS[by]), unknown.length > 0 && h("span.quiet", unless(unknown)));

@@ -2,7 +2,7 @@
 
 import { hostText, permissionBadge, resourceText } from "./acl_names.js";
 import { AclForm, AclRemoval, startQuestion } from "./acl_forms.js";
-import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
+import { copyable, empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { changed, once } from "./table.js";
 import { OpenPanel } from "./unsaved.js";
@@ -48,7 +48,8 @@ function add() {
 
 replace(off, document.body.dataset.gateway === "yes"
   ? empty("acls", "The upstream cluster has no authorizer", "Every client that may connect to it may produce, consume and describe.")
-  : empty("acls", "No authorizer is configured", "Every client that may connect may produce, consume and describe. Set authorizer.class.name in the properties file and restart the broker to decide by ACLs."));
+  : empty("acls", "No authorizer is configured", "Every client that may connect may produce, consume and describe. For ACLs to decide, put these lines into the broker’s properties file, with your administrator’s principal, and restart the broker.",
+    copyable("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:admin", "lines")));
 needs("admin", document.getElementById("add")).addEventListener("click", add);
 startQuestion();
 list.start({ n: () => on.hidden || document.getElementById("add").click() });

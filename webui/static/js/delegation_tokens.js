@@ -102,6 +102,7 @@ class ExpiryForm extends ProvenForm {
   }
 }
 
-replace(off, empty("delegation_tokens", "Delegation tokens are not enabled", "Set delegation.token.secret.key in the properties file and restart the broker. Users then create tokens with which a job logs in as they do, without their password."));
+replace(off, empty("delegation_tokens", "Delegation tokens are not enabled", "Set delegation.token.secret.key in the properties file and restart the broker. Users then create tokens with which a job logs in as they do, without their password.",
+  h("a.button", { href: "/access" }, "Access tokens of the console and the REST API")));
 list.start();
 setInterval(() => list.show(), REDRAWN_MS);

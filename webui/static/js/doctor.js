@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
 import { startLive } from "./shell.js";
 import { once } from "./table.js";
-import { bytes, digits, group, isBinary, percent, quantile } from "./units.js";
+import { bytes, digits, group, percent, quantile, settingWords } from "./units.js";
 
 const WORDS = { good: "fine", watch: "check", urgent: "trouble" };
 const VERDICTS = {
@@ -22,6 +22,7 @@ const UNITS = {
 const box = document.getElementById("symptoms");
 const verdict = document.getElementById("verdict");
 const cards = new Map();
+const MOST = 3;
 
 function card({ key, title }) {
   const mark = h("span.level");
@@ -35,7 +36,7 @@ function card({ key, title }) {
 function show({ level, symptoms }) {
   if (cards.size === 0) replace(box);
   verdict.dataset.level = level;
-  setText(verdict, VERDICTS[level]);
+  once(verdict, JSON.stringify([level, found(symptoms)]), () => [VERDICTS[level], found(symptoms).flatMap(([key, words]) => [" ", h("a", { href: `#symptom-${key}` }, words)])]);
   for (const symptom of symptoms) {
     if (!cards.has(symptom.key)) cards.set(symptom.key, card(symptom));
     const { element, mark, checks, rows } = cards.get(symptom.key);
@@ -59,6 +60,12 @@ function show({ level, symptoms }) {
   }
 }
 
+/** [key of the symptom, words]: the checks that are not fine, in order; at most three. */
+function found(symptoms) {
+  const all = symptoms.flatMap(({ key, checks }) => checks.filter(({ level }) => level !== "good").map(({ title }) => [key, title]));
+  return all.length > MOST ? [...all.slice(0, MOST), [all[MOST][0], `and ${all.length - MOST} more`]] : all;
+}
+
 function draw(row, check) {
   const { level, title, says, page } = check;
   row.dataset.level = level;
@@ -79,9 +86,9 @@ function figure({ value, of, unit }) {
 function setting({ setting: found }) {
   if (!found) return h("div.setting");
   const { name, value, dynamic, command } = found;
-  const when = dynamic ? "Dynamic: can be changed while the broker runs" : "Takes effect at the next start";
+  const when = dynamic ? "Dynamic: can be changed while the broker runs" : "A change needs a restart";
   return h("div.setting",
-    h("p.small", { title: `${when}; ${value || "not set"}` }, h("code", name), h("span.quiet", ` ${settingText(name, value)}${dynamic ? "" : ", at the next start"}`)),
+    h("p.small", { title: `${when}; ${value || "not set"}` }, h("code", name), h("span.quiet", ` ${settingText(name, value)}${dynamic ? "" : "; a change needs a restart"}`)),
     command && copyable(command, `Command that changes ${name}`));
 }
 
@@ -91,7 +98,7 @@ const NO_LIMIT = [String(2 ** 31 - 1), "9223372036854775807"];
 function settingText(name, value) {
   if (value === null || value === "") return "not set";
   if (NO_LIMIT.includes(value)) return "no limit";
-  return name.endsWith(".bytes") && /^\d+$/.test(value) ? bytes(Number(value), isBinary(Number(value))) : value;
+  return settingWords({ name, type: "long" }, value);
 }
 
 async function start() {

@@ -55,7 +55,7 @@ export class ResetPanel extends Editor {
       title: ["Reset the offsets of ", h("span.name", row.group_id)],
       save: "Reset offsets",
       fields: [
-        h("p.quiet", "Possible while the group has no members. Members that start afterwards begin at the new offsets.",
+        h("p.quiet", "You can reset the offsets while the group has no members. Members that start afterwards begin at the new offsets.",
           row.group_type === "streams" && " The state of the application is not reset: its changelogs and files stay."),
         h("div.reset-fields", field("To", this.kind), this.valueField, field("Topics", this.topic), this.partitionsField),
       ],

@@ -11,7 +11,7 @@ export function forecast({ lag, lag_per_s: rate, members, lost }) {
   if (lag === null) return { text: "–", title: "No committed offsets" };
   if (lag === 0) return { text: "caught up", title: "The group has read every record" };
   const ahead = lag - (lost ?? 0);
-  if (members === 0) return { text: "no members", level: "watch", title: "Nobody reads: the lag grows with each record" };
+  if (members === 0) return { text: "no members", level: "watch", title: "No member reads: the lag grows with each record" };
   if (rate === null) return { text: "not known yet", title: "It takes three samples, half a minute" };
   if (Math.abs(rate) < STEADY_PER_S) return { text: "steady", level: "watch", title: "The lag neither grows nor falls" };
   if (rate > 0) return { text: `grows ${digits(rate)}/s`, level: "urgent", title: `At this rate it is twice as large in ${spanText((lag / rate) * 1000)}` };
@@ -53,7 +53,7 @@ export function groupFacts(row) {
     ["Type", typeText(row.group_type), [row.protocol && `protocol ${row.protocol}`, row.assignor && `assignor ${row.assignor}`].filter(Boolean).join(", ") || null],
     ["Members", group(row.members)],
     ["Lag (records)", row.lag === null ? "–" : `${row.lag_is_known ? "" : "≥ "}${group(row.lag)}`],
-    ["Lost of it", row.lost === null ? "–" : h(row.lost > 0 ? "span.lost" : "span", group(row.lost)), LOST],
+    ["Lost to retention", row.lost === null ? "–" : h(row.lost > 0 ? "span.lost" : "span", group(row.lost)), LOST],
     ["Forecast", level ? h("span.forecast", { data: { level } }, text) : text, title],
   ];
 }

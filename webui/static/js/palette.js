@@ -5,8 +5,9 @@ import { setDisplay } from "./display.js";
 import { h, icon, replace, setText } from "./dom.js";
 import { entityText, rulePage } from "./entity.js";
 import { groupPage, topicPage } from "./names.js";
+import { ACTION_WORDS, PAGE_WORDS } from "./palette_words.js";
 import { debounced } from "./shell.js";
-import { group as digits, settingText } from "./units.js";
+import { group as digits, settingWords } from "./units.js";
 
 const EACH = 5;
 const ROLES = ["viewer", "editor", "admin"];
@@ -21,7 +22,7 @@ const SOURCES = [
   ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: topicPage(name) })],
   ["Transactional ids", (q) => `/api/v1/transactions?${query({ search: q, limit: EACH })}`, ({ transactional_id: id }) => ({ text: id, href: `/transactions?${query({ q: id })}` })],
   ["Groups", (q) => `/api/v1/groups?${query({ search: q, limit: EACH })}`, ({ group_id: id }) => ({ text: id, href: groupPage(id) })],
-  ["Settings", (q) => `/api/v1/broker-configs?${query({ search: q, limit: EACH })}`, (row) => ({ text: row.name, note: settingText(row, row.value) ?? "", href: `/settings?${query({ q: row.name })}` })],
+  ["Settings", (q) => `/api/v1/broker-configs?${query({ search: q, limit: EACH })}`, (row) => ({ text: row.name, note: settingWords(row, row.value) ?? "", href: `/settings?${query({ q: row.name })}` })],
 ];
 
 /** [text, page, what, role] */
@@ -41,7 +42,11 @@ const BEGINNINGS = [
 
 function pages() {
   const { content } = document.getElementById("all-pages");
-  return [...content.querySelectorAll("a")].map((link) => ({ text: link.textContent, href: link.getAttribute("href") }));
+  return [...content.querySelectorAll("a")].map((link) => {
+    const { textContent: text, dataset: { entry } } = link;
+    const href = link.getAttribute("href");
+    return { text, href, note: entry === text ? null : entry, words: `${entry} ${PAGE_WORDS[href] ?? ""}` };
+  });
 }
 
 function actions() {
@@ -59,13 +64,26 @@ function actions() {
       const answer = await post("/logout").catch(() => null);
       location.assign(answer?.location ?? "/");
     } },
-  ].filter(Boolean);
+  ].filter(Boolean).map((each) => ({ ...each, words: ACTION_WORDS[each.text] ?? "" }));
 }
 
-/** All words of the query, in any order. */
-function matches({ text }, q) {
-  const where = text.toLowerCase();
-  return q.toLowerCase().split(/\s+/).every((word) => where.includes(word));
+/** [by text, by other words]: those with all words of the query, in any order. */
+function matching(items, q) {
+  const wanted = q.toLowerCase().split(/\s+/);
+  const rank = ({ text, words }) => {
+    const where = text.toLowerCase();
+    if (wanted.every((word) => where.includes(word))) return 0;
+    const other = words.toLowerCase().split(" ");
+    return wanted.every((word) => where.includes(word) || other.some((each) => each.startsWith(word))) ? 1 : 2;
+  };
+  const ranked = items.map((item) => [rank(item), item]);
+  return [0, 1].map((wantedRank) => ranked.filter(([each]) => each === wantedRank).map(([, item]) => item));
+}
+
+/** Pages and actions, [group, items]: first what has the words of the query in its text. */
+function own(q) {
+  const found = [["Pages", matching(pages(), q)], ["Actions", matching(actions(), q)]];
+  return found.sort(([, [one]], [, [other]]) => (one.length === 0) - (other.length === 0)).map(([group, ranked]) => [group, ranked.flat()]);
 }
 
 export class Palette {
@@ -132,7 +150,7 @@ export class Palette {
 
   show() {
     const { q } = this;
-    const groups = [["Pages", pages().filter((each) => matches(each, q))], ["Actions", actions().filter((each) => matches(each, q))], ...(q ? this.found : [])].filter(([, items]) => items.length);
+    const groups = [...own(q), ...(q ? this.found : [])].filter(([, items]) => items.length);
     this.options = [];
     replace(this.list, groups.map(([group, items, more], number) => h("div", { role: "group", "aria-labelledby": `palette-group-${number}` },
       h("p", { id: `palette-group-${number}` }, group), items.map((item) => this.option(item)), more > 0 && h("p.quiet.more", `${digits(more)} more`))));

@@ -16,7 +16,8 @@ const BYTES = new Map([["", 1n], ["b", 1n], ["byte", 1n], ["bytes", 1n], ...PREF
   const [decimal, binary] = [1000n ** BigInt(index + 1), 1024n ** BigInt(index + 1)];
   return [[prefix, decimal], [`${prefix}b`, decimal], [`${prefix}i`, binary], [`${prefix}ib`, binary]];
 })]);
-const TIMES = new Map([["", 1n], ["ms", 1n], ["s", 1000n], ["sec", 1000n], ["m", 60_000n], ["min", 60_000n], ["h", 3_600_000n], ["d", 86_400_000n]]);
+const TIMES = new Map([["", 1n], ["ms", 1n], ["s", 1000n], ["sec", 1000n], ["m", 60_000n], ["min", 60_000n], ["h", 3_600_000n], ["d", 86_400_000n],
+  ...[["second", 1000n], ["minute", 60_000n], ["hour", 3_600_000n], ["day", 86_400_000n], ["week", 604_800_000n]].flatMap(([word, factor]) => [[word, factor], [`${word}s`, factor]])]);
 const NONE = new Map([["", 1n]]);
 const UNITS = { "byte-rate": BYTES, size: BYTES, duration: TIMES, percent: new Map([["", 1n], ["%", 1n]]), rate: NONE, count: NONE };
 const NAMED = { "byte-rate": "B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or PiB", size: "B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB or PiB", duration: "ms, s, min, h or d" };

@@ -3,9 +3,10 @@
 import { patch } from "./api.js";
 import { Consequences } from "./editor.js";
 import { h, needs, replace, setText } from "./dom.js";
+import { helpText } from "./help_text.js";
 import { debounced, toast } from "./shell.js";
 import { readConfig } from "./quantities.js";
-import { bytes, everyText, group, isBinary, sentence, settingText } from "./units.js";
+import { bytes, everyText, group, isBinary, sentence, settingText, settingWords } from "./units.js";
 import { escape, guard } from "./unsaved.js";
 
 const PATH = "/api/v1/broker-configs";
@@ -26,7 +27,7 @@ export class SettingPanel {
     this.id = `setting-${(serial += 1)}`;
     this.facts = h("div");
     this.element = h("form.editor.setting", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this) },
-      h("p", row.documentation || h("span.quiet", "No documentation.")), this.facts, row.dynamic && this.editor());
+      h("p", helpText(row.documentation) || h("span.quiet", "No documentation.")), this.facts, row.dynamic && this.editor());
     this.showFacts();
     if (row.dynamic) this.changed();
     guard(this);
@@ -40,13 +41,13 @@ export class SettingPanel {
   showFacts() {
     const { row } = this;
     const fact = (label, value) => h("div", h("dt", label), h("dd", value));
-    const value = (text) => (row.sensitive ? "(secret)" : text === null || text === "" ? h("span.quiet", "not set") : h("span.mono.name", settingText(row, text)));
+    const value = (name, text) => (row.sensitive ? "(secret)" : text === null || text === "" ? h("span.quiet", "not set") : shown({ ...row, name }, text));
     const fallback = row.default === null || row.default === "" ? row.sensitive ? "not set" : row.default_words || "not set" : defaultText(row);
     replace(this.facts, h("dl.facts",
       fact("Default", fallback),
-      fact("Allowed", row.allowed),
+      fact("Allowed", row.allowed && helpText(row.allowed)),
       fact("Type", row.type),
-      row.synonyms.map((each) => fact(`From ${SOURCES[each.source]}${each.name === row.name ? "" : `, as ${each.name}`}`, value(each.value))),
+      row.synonyms.map((each) => fact(`From ${SOURCES[each.source]}${each.name === row.name ? "" : `, as ${each.name}`}`, value(each.name, each.value))),
       row.dynamic ? null : fact("Change", "in the file or on the command line; it needs a restart")));
   }
 
@@ -177,9 +178,15 @@ export class SettingPanel {
   }
 }
 
+/** A value in words, or as it is. */
+function shown(row, value) {
+  const words = settingWords(row, value);
+  return words === value ? h("span.mono.name", value) : h("span", { title: `${row.name}=${value}` }, words);
+}
+
 function defaultText(row) {
-  const text = settingText(row, row.default);
-  return h("span.mono.name", text, text === row.default && row.unit && ` ${row.unit}`);
+  const isPlain = settingWords(row, row.default) === row.default;
+  return h("span", shown(row, row.default), isPlain && row.unit && ` ${row.unit}`);
 }
 
 /** What a value means, for sizes and times, and for no limit. */

@@ -5,7 +5,7 @@ import { empty, failed, h, replace, setText, skeleton } from "./dom.js";
 import { dotted, SettingPanel, SOURCES } from "./setting_panel.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
-import { group, settingText } from "./units.js";
+import { group, settingWords } from "./units.js";
 import { OpenPanel } from "./unsaved.js";
 
 const PATH = "/api/v1/broker-configs";
@@ -46,11 +46,12 @@ function nameCell(row, td) {
 }
 
 function valueCell(row, td) {
-  const { value, sensitive, source, unit } = row;
+  const { value, sensitive, source } = row;
   once(td, `${value} ${sensitive} ${source}`, () => {
     if (sensitive) return h("span.quiet", { title: "Secrets are never shown" }, source === "default" ? "not set" : "(secret)");
     if (value === null || value === "") return h("span.quiet", "not set");
-    return h("span.mono.name.setting-value", { title: unit && `${value} ${unit}` }, settingText(row, value));
+    const words = settingWords(row, value);
+    return h(words === value ? "span.mono.name.setting-value" : "span.setting-value", { title: `${row.name}=${value}` }, words);
   });
 }
 
@@ -60,9 +61,12 @@ async function toggle(row) {
 }
 
 function matching() {
-  const wanted = url.values.q.toLowerCase();
+  const wanted = url.values.q.toLowerCase().split(/\s+/);
   const isShaped = SHAPES[url.values.shape] ?? (() => true);
-  return answer.items.filter((row) => isShaped(row) && (!wanted || [row.name, row.value ?? "", row.documentation].some((text) => text.toLowerCase().includes(wanted))));
+  return answer.items.filter((row) => {
+    const text = `${row.name} ${row.value ?? ""} ${row.documentation}`.toLowerCase();
+    return isShaped(row) && wanted.every((word) => text.includes(word));
+  });
 }
 
 const nothing = empty("search", "No match", "No settings match the search.", h("button", { type: "button", onclick: () => ask({ q: "", shape: "" }) }, "Show all settings"));

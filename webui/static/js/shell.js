@@ -69,6 +69,26 @@ export function toast(text, { kind = "good", action = null } = {}) {
   setTimeout(wait, action ? 10000 : 4000);
 }
 
+const SAID = "said";
+
+/** Goes to a page, which says `text` there. */
+export function goAndSay(href, text) {
+  sessionStorage.setItem(SAID, text);
+  location.assign(href);
+}
+
+const said = sessionStorage.getItem(SAID);
+if (said !== null && document.getElementById("toasts")) {
+  sessionStorage.removeItem(SAID);
+  toast(said);
+}
+
+// A control that the role may not use says so also where there is no pointer to hover with.
+document.addEventListener("click", ({ target }) => {
+  const refused = target.closest?.('[aria-disabled="true"][title]');
+  if (refused) toast(refused.title, { kind: "bad" });
+}, true);
+
 /** The table's query in the URL; only values that differ from the defaults are stored. */
 export class UrlState {
   constructor(defaults) {
@@ -132,11 +152,12 @@ async function openKeys() {
 onKeys({ "?": openKeys });
 document.getElementById("keys")?.addEventListener("click", openKeys);
 
-// A menu closes when it is left, and by Escape.
+// A menu closes when it is left, by Escape, and when something of it is downloaded.
 for (const each of document.querySelectorAll("details.menu")) {
   const leave = ({ target }) => each.contains(target) || each.removeAttribute("open");
   document.addEventListener("pointerdown", leave);
   document.addEventListener("focusin", leave);
+  each.addEventListener("click", ({ target }) => target.closest("a[download]") && each.removeAttribute("open"));
   each.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !each.open) return;
     event.stopPropagation();

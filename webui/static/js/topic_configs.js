@@ -7,7 +7,7 @@ import { helpText } from "./help_text.js";
 import { Editor } from "./editor.js";
 import { pathOf } from "./topic_panels.js";
 import { readConfig } from "./quantities.js";
-import { bytes, count, everyText, group as digits, isBinary } from "./units.js";
+import { count, settingUnit, settingWords } from "./units.js";
 import { guard } from "./unsaved.js";
 
 const SOURCES = { topic: "this topic", "dynamic-broker": "this broker", "dynamic-default": "all brokers", file: "configuration file", default: "default" };
@@ -26,27 +26,9 @@ function groupOf(key) {
   return GROUPS.find(([, keys]) => keys.test(key))[0];
 }
 
-const MOST = 2 ** 63;
-
-/** A value in words: 604800000 of ms is 7 d; the value itself where it has no unit. */
-export function valueText(value, unit, type) {
-  if (value === null || value === undefined || value === "") return value ?? "";
-  const number = Number(value);
-  if (!/^-?\d+$/.test(value)) return value;
-  if (["long", "double"].includes(type) && number >= MOST) return "no limit";
-  if (unit === "ms") return number === -1 ? "no limit" : number > 0 ? everyText(number) : value;
-  if (unit === "bytes") return number === -1 ? "no limit" : number > 0 ? bytes(number, isBinary(number)) : value;
-  return number >= 10_000 ? digits(value) : value;
-}
-
-/** The unit of a setting: the broker tells it, or the key ends in it. */
-function unitOf({ name, unit }) {
-  return unit || (name.endsWith(".ms") ? "ms" : name.endsWith(".bytes") ? "bytes" : "");
-}
-
 function shownValue(value, each) {
-  const text = valueText(value, unitOf(each), each.type);
-  return h("span.name", { title: text === value ? null : `${each.name}=${value}` }, text);
+  const text = settingWords(each, value);
+  return text === value ? h("span.name", value) : h("span", { title: `${each.name}=${value}` }, text);
 }
 
 // What holds once the topic has no value of its own. The broker's may be in hours or minutes.
@@ -59,7 +41,7 @@ function inherited({ synonyms, default: builtIn }) {
 function inheritedValue(each) {
   const text = inherited(each);
   if (text === "" && each.source === "topic" && each.synonyms.length < 2) return h("span.quiet", { title: "The cluster does not tell" }, "–");
-  return / (hours|minutes)$/.test(text) ? h("span.name", text) : shownValue(text, each);
+  return / (hours|minutes)$/.test(text) ? h("span", text) : shownValue(text, each);
 }
 
 export class ConfigPanel extends Editor {
@@ -76,6 +58,9 @@ export class ConfigPanel extends Editor {
       save: "Save configuration",
       fields: [h("div.toolbar", h("label.hidden", { for: "config-filter" }, "Search settings"), this.filter, h("label.check", this.own, "Only this topic’s own")), this.table],
     });
+    // Far below the field that is edited without it: the table is four windows high.
+    this.bar = h("div.save-bar", { hidden: true }, this.effect.element, this.trouble, this.buttons);
+    this.element.append(this.bar);
     this.load();
   }
 
@@ -98,15 +83,21 @@ export class ConfigPanel extends Editor {
     const { key } = event?.target.dataset ?? {};
     if (event && key === undefined) return this.draw();
     if (event) this.edits.set(key, event.target.value);
+    if (this.bar) this.bar.hidden = this.edits.size === 0;
     return super.changed();
   }
 
   check() {
     for (const [key, typed] of this.edits) {
       const { error } = typed === null ? {} : readConfig(key, typed);
+      this.inputOf(key)?.setAttribute("aria-invalid", String(Boolean(error)));
       if (error) return this.wrong(`${key}: ${error}.`);
     }
     return this.edits.size ? null : "";
+  }
+
+  inputOf(key) {
+    return this.list.querySelector(`[data-key="${CSS.escape(key)}"]`);
   }
 
   draw() {
@@ -123,7 +114,7 @@ export class ConfigPanel extends Editor {
   line(each) {
     const edited = this.edits.has(each.name);
     const typed = this.edits.get(each.name);
-    const input = edited && typed !== null && h("input.mono", { type: "text", "aria-label": `Value of ${each.name}`, placeholder: { ms: "such as 7 d", bytes: "such as 10 MiB" }[unitOf(each)], autocomplete: "off", spellcheck: "false", data: { key: each.name } });
+    const input = edited && typed !== null && h("input.mono", { type: "text", "aria-label": `Value of ${each.name}`, placeholder: { ms: "such as 7 d", bytes: "such as 10 MiB" }[settingUnit(each)], autocomplete: "off", spellcheck: "false", data: { key: each.name } });
     if (input) input.value = typed;
     const value = input || (edited ? h("span.quiet", "removed") : shownValue(each.value, each));
     const set = iconButton("edit", `Set ${each.name}`, () => this.edit(each.name, each.value ?? ""));
@@ -138,7 +129,7 @@ export class ConfigPanel extends Editor {
   edit(key, value) {
     this.edits.set(key, value);
     this.draw();
-    this.list.querySelector(`[data-key="${CSS.escape(key)}"]`)?.select();
+    this.inputOf(key)?.select();
     this.changed();
   }
 

@@ -139,15 +139,17 @@ function begin(before) {
   url.set({ ...question.values, as: format.value, tab: "" });
   if (!before.length) replace(box, skeleton());
   more.hidden = true;
+  question.fail("");
   setText(outcome, "Reading…");
 }
 
 function refused(problem, before = []) {
   setText(outcome, "");
   const isCondition = problem.document?.where?.endsWith("where") ?? false;
-  question.fail(isCondition ? `The condition ${problem.message}.` : problem.message, isCondition ? question.where : null);
+  const words = isCondition ? `The condition ${problem.message}.` : problem.message;
+  question.fail(words, isCondition ? question.where : null);
   if (before.length) showMore();
-  else replace(box, empty("records", "Not read", problem.message));
+  else replace(box, empty("records", "Not read", words));
 }
 
 /** Reads what arrives, newest first, until it is stopped, or the page is hidden. */

@@ -190,6 +190,27 @@ export function readDuration(typed) {
   return error ? { error: sentence(error) } : { value };
 }
 
+// -1 of others means something else.
+const UNLIMITED = /^(log\.)?retention\.(ms|bytes)$/;
+
+/** The unit of a setting: the key ends in it, or the broker tells it. */
+export function settingUnit({ name, unit }) {
+  return /\.(ms|bytes|seconds|minutes|hours)$/.exec(name)?.[1] ?? unit ?? "";
+}
+
+/** A setting's value in words: 604800000 of ms is 7 d; the value itself where it has no unit. */
+export function settingWords(setting, value) {
+  if (value === null || value === undefined || value === "") return value ?? "";
+  if (!/^-?\d+$/.test(value)) return settingText(setting, value);
+  const number = Number(value);
+  const unit = settingUnit(setting);
+  if (settingText(setting, value) !== value || (number === -1 && UNLIMITED.test(setting.name))) return "no limit";
+  if (unit === "ms") return number > 0 ? everyText(number) : value;
+  if (unit === "bytes") return number > 0 ? bytes(number, isBinary(number)) : value;
+  if (["seconds", "minutes", "hours"].includes(unit) && number > 0) return `${group(value)} ${number === 1 ? unit.slice(0, -1) : unit}`;
+  return number >= 10_000 ? group(value) : value;
+}
+
 /** A setting's value: from the largest whole number on, the largest of its type, it is no limit. */
 export function settingText({ type }, value) {
   return ["long", "double"].includes(type) && Number(value) >= 2 ** 63 ? "no limit" : value;
