@@ -36,7 +36,7 @@ def test_a_rule_that_outranks_another_says_so_before_and_after(
     moves = quotas.locator(".moves > li")
     expect(moves).to_have_count(2)
     expect(moves.first).to_contain_text("alice / app from client idapp (1 MiB/s) to userdefault (3 MB/s)")
-    expect(moves.first).to_contain_text("it uses up the present limit and may use more then")
+    expect(moves.first).to_contain_text("it uses all of the present limit and may use more afterwards")
     expect(moves.last).to_contain_text("alice / other from no limit to userdefault (3 MB/s)")
     expect(quotas.locator(".reach")).to_contain_text(
         "Rule client idapp (1 MiB/s) is left without connected clients."
@@ -76,9 +76,9 @@ def test_a_long_first_throttle_is_shown_and_can_begin_gently(quotas: Any, expect
     limit.fill("130 kB")
     reach = quotas.locator(".reach")
     expect(reach).to_contain_text(
-        "exceeds 130 kB/s now and would be throttled for about 67 s at first; then 130 kB/s."
+        "exceeds 130 kB/s now and would be throttled for about 67 s at first; the rate is then 130 kB/s."
     )
     reach.get_by_role("button", name="Start at 840 kB/s").click()
     expect(limit).to_have_value("840 kB")
-    expect(reach).to_contain_text("would be throttled for about 1.9 s at first; then 840 kB/s.")
+    expect(reach).to_contain_text("would be throttled for about 1.9 s at first; the rate is then 840 kB/s.")
     expect(reach.get_by_role("button")).to_have_count(0)

@@ -341,9 +341,17 @@ def test_a_broker_has_no_upstream_in_its_menu(page: Watched, expect: Any) -> Non
     expect(opened.locator("nav a[href='/topics']")).to_have_count(1)
 
 
+def test_an_alert_rule_of_a_gateway_may_watch_the_gateways_topics(gateway: Watched, expect: Any) -> None:
+    opened = gateway.go("/alerts")
+    opened.locator("body").press("n")
+    condition = opened.get_by_label("Condition", exact=True)
+    expect(condition.locator("option", has_text="that no gateway wrote")).to_have_count(1)
+
+
 def test_the_overview_and_the_connections_of_a_gateway(gateway: Watched, expect: Any) -> None:
     opened = gateway.go("/")
     expect(opened.locator("#facts")).to_contain_text("2 of 3 upstream nodes connected")
+    expect(opened.locator("#facts a")).to_have_attribute("href", "/upstream")
     expect(opened.locator("#facts")).not_to_contain_text("topic")
     opened = gateway.go("/connections?sort=upstream")
     row = opened.locator("#table tbody tr", has_text="app")

@@ -23,7 +23,7 @@ export const CONDITIONS = {
   "handler-idle": { label: "Idle share of the request handlers", unit: "percent", hint: "20 %", parts: ofServer("the idle share of the request handlers", (value) => `${digits(value)} %`) },
   "thread-idle": { label: "Idle share of the broker's thread", unit: "percent", hint: "20 %", parts: ofServer("the idle share of the broker's thread", (value) => `${digits(value)} %`) },
   "request-memory": { label: "Used request memory", unit: "percent", hint: "80 %", parts: ofServer("the used request memory", (value) => `${digits(value)} %`) },
-  "refused-records": { label: "Rejected records that no gateway wrote, per minute", unit: "count", hint: "0", of: "records", named: "topic or reason", parts: (row) => ["more than ", `${group(row.threshold)} records a minute that no gateway wrote are rejected from a topic of the gateways`, matched(row)] },
+  "refused-records": { label: "Records a minute in the gateways’ topics that no gateway wrote", unit: "count", hint: "0", of: "records", named: "topic or reason", parts: (row) => ["more than ", `${group(row.threshold)} records a minute that no gateway wrote are rejected from a topic of the gateways`, matched(row)] },
 };
 
 /** By unit: the quantity that a field reads, and how a value is shown and written into a field. */

@@ -13,6 +13,11 @@ let serial = 0;
 
 const rulePath = (name) => `/api/v1/alert-rules/${inPath(name)}`;
 
+/** Records of gateways are those of a gateway's cluster. */
+function isOffered(key, row) {
+  return key !== "refused-records" || key === row?.condition || document.body.dataset.gateway === "yes";
+}
+
 export class RuleEditor extends Form {
   constructor({ row, destinations, onclose }) {
     super({ row, onclose, id: `alert-${(serial += 1)}`, version: row?.version ?? 0 });
@@ -27,7 +32,7 @@ export class RuleEditor extends Form {
       return made;
     };
     this.name = input("name", row?.name ?? "", { maxlength: "64", placeholder: "reports fall behind" });
-    this.condition = select("condition", Object.entries(CONDITIONS).map(([key, { label }]) => [key, label]), row?.condition ?? "lag");
+    this.condition = select("condition", Object.entries(CONDITIONS).filter(([key]) => isOffered(key, row)).map(([key, { label }]) => [key, label]), row?.condition ?? "lag");
     this.side = select("side", [["above", "above"], ["below", "below"]], row && firesBelow(row) ? "below" : "above");
     this.threshold = input("threshold", row ? this.write(row.condition, row.threshold) : "", { "aria-describedby": `${this.id}-threshold-note` });
     this.clear = input("clear", row?.clear === null || row?.clear === undefined ? "" : this.write(row.condition, row.clear), { placeholder: "the threshold", "aria-describedby": `${this.id}-clear-note` });

@@ -28,7 +28,7 @@ export const OVERVIEW = {
     top: 1,
     levels: [{ value: 0.5, level: "watch" }, { value: 0.2, level: "urgent" }],
     series: [
-      { key: "thread_idle", label: "Thread", tone: "plain" },
+      { key: "thread_idle", label: "Event loop", tone: "plain" },
       { key: "processor_idle", label: "Network threads", tone: "in" },
       { key: "handler_idle", label: "Request handlers", tone: "out" },
     ],

@@ -27,17 +27,18 @@ function showFigures(columns) {
 }
 
 function showFacts({ metrics, ...overview }) {
-  const parts = [
-    `${overview.upstream ? "Gateway" : "Node"} ${overview.node_id}`,
-    `version ${overview.software_version}`,
-    `up ${duration(metrics.uptime_ms)}`,
-    ...(overview.upstream ? upstreamFacts(overview.upstream) : [topicFacts(overview), count(metrics.groups, "group")]),
-    count(overview.quota_rules, "client quota rule"),
-    ...(overview.ip_quota_rules ? [count(overview.ip_quota_rules, "IP quota rule")] : []),
-  ];
+  const { upstream } = overview;
+  const server = [`${upstream ? "Gateway" : "Node"} ${overview.node_id}`, `version ${overview.software_version}`, `up ${duration(metrics.uptime_ms)}`];
+  const rules = [count(overview.quota_rules, "client quota rule"), ...(overview.ip_quota_rules ? [count(overview.ip_quota_rules, "IP quota rule")] : [])];
   const facts = document.getElementById("facts");
-  setText(facts, parts.join(" · "));
-  facts.title = overview.upstream ? `Upstream cluster ${overview.upstream.cluster_id || "unknown"}` : `Cluster ${overview.cluster_id}`;
+  if (upstream) {
+    if (!facts.firstElementChild) replace(facts, h("span"), h("a", { href: "/upstream" }), h("span"));
+    const [before, link, after] = facts.children;
+    setText(before, `${server.join(" · ")} · `);
+    setText(link, upstreamFact(upstream));
+    setText(after, ` · ${rules.join(" · ")}`);
+  } else setText(facts, [...server, topicFacts(overview), count(metrics.groups, "group"), ...rules].join(" · "));
+  facts.title = upstream ? `Upstream cluster ${upstream.cluster_id || "unknown"}` : `Cluster ${overview.cluster_id}`;
 }
 
 function topicFacts({ topics, user_topics: users, partitions }) {
@@ -45,8 +46,8 @@ function topicFacts({ topics, user_topics: users, partitions }) {
   return `${count(topics, "topic")}${internal}, ${count(partitions, "partition")}`;
 }
 
-function upstreamFacts({ condition, connected, nodes }) {
-  return [nodes ? `${group(connected)} of ${count(nodes, "upstream node")} connected` : `upstream cluster ${condition}`];
+function upstreamFact({ condition, connected, nodes }) {
+  return nodes ? `${group(connected)} of ${count(nodes, "upstream node")} connected` : `upstream cluster ${condition}`;
 }
 
 /** A gateway does not know its cluster's topics: there the first client ends the first steps. */

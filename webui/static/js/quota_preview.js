@@ -80,7 +80,7 @@ function moveText(key, { from, to, clients, limits, at_limit: atLimit, examples 
     names.map((name, index) => [index ? ", " : "", h("b.name", name)]), more, " from ",
     ruleText(key, from, isSame), " to ", ruleText(key, to, isSame),
     limits > 0 && limits < clients ? `, which ${group(clients)} clients share${limits > 1 ? ` in ${group(limits)} limits` : ""}` : "",
-    atLimit > 0 ? h("span.warn", `; ${atLimit === 1 && clients === 1 ? "it uses" : `${group(atLimit)} ${atLimit === 1 ? "uses" : "use"}`} up the present limit and may use more then`) : "",
+    atLimit > 0 ? h("span.warn", `; ${atLimit === 1 && clients === 1 ? "it uses" : `${group(atLimit)} ${atLimit === 1 ? "uses" : "use"}`} all of the present limit and may use more afterwards`) : "",
   ];
 }
 
@@ -110,7 +110,7 @@ function over({ key, clients, over: exceeding, unmeasured, shadow, first_wait_ms
   const limit = value === undefined ? "the limit" : rate(key, value);
   if (exceeding > 0) {
     const who = clients === 1 ? ", exceeds" : `; ${group(exceeding)} ${exceeding === 1 ? "exceeds" : "exceed"}`;
-    return [who.slice(0, 2), h("strong.warn", `${who.slice(2)} ${limit} now and ${throttled(shadow, wait)}`), shadow ? "." : `; then ${limit}.`];
+    return [who.slice(0, 2), h("strong.warn", `${who.slice(2)} ${limit} now and ${throttled(shadow, wait)}`), shadow ? "." : `; the rate is then ${limit}.`];
   }
   if (unmeasured === clients) return "; their usage is not known yet.";
   return `; none exceeds ${limit} now.`;

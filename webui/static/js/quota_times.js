@@ -4,7 +4,7 @@ import { h, icon, setText } from "./dom.js";
 import { clock, day, limitLabel, rate } from "./units.js";
 
 const NAMES = ["from", "until", "windows", "zone"];
-const SHORTCUTS = { "1 h": 1, "4 h": 4, "1 d": 24 };
+const SHORTCUTS = { "1 h": 1, "2 h": 2, "4 h": 4, "1 d": 24 };
 const HOUR_MS = 3600_000;
 const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 

@@ -118,5 +118,5 @@ function versions(current, mine) {
 function saved(current, before, name) {
   const version = current?.version ?? 0;
   const back = () => (before ? put(pathOf(name), { metrics: before.metrics, match: before.match, "interval.ms": before["interval.ms"] }, version) : remove(pathOf(name), version));
-  return undoable(`${current ? "Saved" : "Removed"} ${name}.`, back, `Restored ${name}.`, "The subscription changed again in the meantime; nothing was undone.");
+  return undoable(current ? `Saved ${name}. Clients follow it within five minutes, or when they connect.` : `Removed ${name}.`, back, `Restored ${name}.`, "The subscription changed again in the meantime; nothing was undone.");
 }
