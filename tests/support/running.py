@@ -44,14 +44,14 @@ class RunningBroker:
         return client
 
 
-async def leave(server: SocketServer) -> None:
-    """Closes the connections of the test to a server that is about to stop: it waits for clients that have
-    just used theirs.
+async def leave(server: SocketServer, port: int = 0) -> None:
+    """Closes the connections of the test to a server that stops, and those to `port`: it waits for clients
+    that have just used theirs.
     """
     ours = {(channel.address, channel.port) for channel in server.channels()}
     for stream in OPENED:
         with suppress(OSError):
-            if stream.socket.getsockname()[:2] in ours:
+            if stream.socket.getsockname()[:2] in ours or stream.socket.getpeername()[1] == port:
                 await trio.aclose_forcefully(stream)
 
 

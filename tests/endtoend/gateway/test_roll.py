@@ -31,7 +31,6 @@ CONSUMER: Final = Path(__file__).with_name("Consuming.java")
 PARTITIONS: Final = 3
 DRAIN_S: Final = 6
 PER_SECOND: Final = 150
-APPLICATIONS: Final = 6
 READY_WITHIN_S: Final = 60
 ENDED_WITHIN_S: Final = 90
 
@@ -219,31 +218,6 @@ def test_librdkafka(cluster: KafkaCluster, gateways: list[GatewayProcess], idemp
     assert clients.errors == []
     assert sorted(set(clients.read)) == sorted(clients.acknowledged)
     assert len(clients.read) == records
-
-
-def test_applications_of_librdkafka_without_idempotence(
-    cluster: KafkaCluster, gateways: list[GatewayProcess]
-) -> None:
-    """All move from gateway to gateway, and no record is in the log twice."""
-    topics = [f"roll-application-{number}" for number in range(APPLICATIONS)]
-    for topic in topics:
-        create(Target(cluster.bootstrap()), topic, PARTITIONS)
-    with ExitStack() as stack:
-        running = [
-            stack.enter_context(Rdkafka(both(gateways), topic, **{"client.id": topic})) for topic in topics
-        ]
-        within(READY_WITHIN_S, lambda: all(each.read for each in running), "records are read")
-        roll(gateways)
-        for clients in running:
-            clients.end()
-    records = [LogEnd(cluster.bootstrap(), topic, PARTITIONS).records() for topic in topics]
-    acknowledged = [len(clients.acknowledged) for clients in running]
-    print(f"{sum(records)} in the log, {sum(acknowledged)} acknowledged")
-    assert records == acknowledged
-    assert not any(clients.refused or clients.errors for clients in running)
-    assert [sorted(clients.read) for clients in running] == [
-        sorted(clients.acknowledged) for clients in running
-    ]
 
 
 @needs("go", "Go")

@@ -21,7 +21,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from broker.server.compiled import COMPILED
 from tests.support.hostile import until
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
-from tests.support.running import RunningBroker, running_broker
+from tests.support.running import RunningBroker, leave, running_broker
 from tests.support.wire import WireClient
 
 MANY = 2 * AT_ONCE + 10
@@ -264,6 +264,7 @@ async def test_a_stop_answers_all_that_wait(broker: RunningBroker, mock_clock: M
     for client in clients:
         _, answer = await client.receive(1, 11)
         assert not answer.error_code
+    await leave(broker.server.socket_server, broker.port)
     with trio.fail_after(1):
         await broker.started.stopped.wait()
     await wait_all_tasks_blocked()

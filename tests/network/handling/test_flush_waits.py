@@ -32,7 +32,7 @@ from broker.server.compiled import COMPILED
 from tests.support.hostile import is_served, until
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic
 from tests.support.rig import Rig
-from tests.support.running import RunningBroker, running_broker
+from tests.support.running import RunningBroker, leave, running_broker
 from tests.support.wire import WireClient
 
 REQUEST_TIMED_OUT = 7
@@ -337,6 +337,6 @@ async def test_a_stop_waits_for_the_disk_as_for_any_answer(
         await wait_all_tasks_blocked(0.01)
     disk.goes_on.set()
     assert await error_of(client) == 0
-    await client.stream.aclose()
+    await leave(broker.server.socket_server, broker.port)
     broker.stop.set()
     await broker.started.stopped.wait()
