@@ -38,7 +38,7 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
 
 
 def shared_client_ids_per_day(of_clients: DataFrame) -> DataFrame:
-    """Return client ids used by more than one principal or address, from gold.client_connections_per_day.
+    """Return client ids used by more than one principal or address, from `clients.CONNECTIONS_OF_CLIENTS`.
 
     Clients choose their client id, so a client can evade a quota on the id alone.
     """

@@ -42,7 +42,7 @@ _KEYS: Final = (DATE, CLUSTER, *SOFTWARE, "attribution", "api")
 
 
 def latency_by_software_per_day(of_clients: DataFrame, named: Iterable[DataFrame], day: date) -> DataFrame:
-    """Return histograms and quantiles of whole requests, from gold.client_requests_per_day of one day;
+    """Return histograms and quantiles of whole requests, from `clients.REQUESTS_OF_CLIENTS` of one day;
     `clients` had such requests.
 
     `named` are rows that name a client's software, with their dates. Rows of `several` have the name if all

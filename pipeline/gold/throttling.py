@@ -50,7 +50,7 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
 
 
 def throttle_compliance_per_day(connections: DataFrame) -> DataFrame:
-    """Return a row for each throttled client and its software, from gold.throttled_connections_per_day.
+    """Return a row for each throttled client and its software, from `clients.THROTTLED_CONNECTIONS`.
 
     `obeys` is null if too few throttles were seen, or mixed ones.
     """

@@ -55,7 +55,7 @@ def sum_of_errors(spark: SparkSession) -> Column:
 
 def top_offenders_per_day(of_clients: DataFrame, max_rank: int = 10) -> DataFrame:
     """Return the clients in the first `max_rank` ranks of a cluster's day by each of `BY`, from
-    gold.client_requests_per_day.
+    `clients.REQUESTS_OF_CLIENTS`.
 
     Ties are ordered by name; a client with a total of 0 has no rank.
     """
