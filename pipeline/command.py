@@ -319,6 +319,8 @@ def tables(is_schema: bool, **where: Any) -> None:
         click.echo(f"{each.name:<40}{each.rows:>12,}{each.files:>8,}{each.nbytes:>14,}  {each.written}")
     for name in listing.created:
         click.echo(f"{name:<40}{'being created':>12}")
+    for name in listing.failed:
+        click.echo(f"{name} failed: the next run makes what it lacks, if it can")
     for name, column, rows in listing.beyond:
         click.echo(f"{name}: {column} is beyond 64 bits, and null, in {rows:,} of the rows")
     for topic, reason, count in listing.quarantined:
@@ -341,6 +343,7 @@ def _listing(warehouse: str, master: str, **how: Any) -> "Listing":
             raise click.ClickException(str(error)) from error
     progress = _beside_results()
     with _open_warehouse(progress, warehouse, master, use=Use.READ, must_exist=True, **how) as opened:
+        from pipeline.failures import Failures
         from pipeline.loss import lost
         from pipeline.maintain import beyond, quarantined, table_descriptions
 
@@ -348,7 +351,15 @@ def _listing(warehouse: str, master: str, **how: Any) -> "Listing":
             listing.Line(each.table.name, each.rows, each.files, each.nbytes, each.written)
             for each in table_descriptions(opened)
         ]
-        return listing.Listing(lines, list(quarantined(opened)), lost(opened), list(beyond(opened)))
+        failures = Failures()
+        failures.load(opened)
+        return listing.Listing(
+            lines,
+            list(quarantined(opened)),
+            lost(opened),
+            list(beyond(opened)),
+            failed=failures.tables,
+        )
 
 
 @pipeline.command()
@@ -431,6 +442,11 @@ def _open_warehouse(
             from pyspark.errors import PySparkException
         except ImportError as error:
             raise _not_installed(error) from error
+        from pipeline import session, start_log
+        from pipeline.jvm import jvm_process
+        from pipeline.opening import UnusableTableError, check_tables
+        from pipeline.sources import EVENTS
+        from pipeline.tables import Warehouse
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("Java not found; Spark needs Java 17, on PATH or in JAVA_HOME")
     if _is_local(warehouse, master):
@@ -438,11 +454,6 @@ def _open_warehouse(
             _check_has_tables(warehouse)
         else:
             _check_creatable(warehouse)
-    from pipeline import session, start_log
-    from pipeline.jvm import jvm_process
-    from pipeline.opening import UnusableTableError, check_tables
-    from pipeline.sources import EVENTS
-    from pipeline.tables import Warehouse
 
     spark_settings = _key_values(settings, "--spark")
     uses_s3 = any(each.startswith(session.S3_SCHEME) for each in (warehouse, other))

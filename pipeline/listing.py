@@ -17,6 +17,7 @@ from pipeline.errors import first_line
 
 QUARANTINE: Final = "silver/quarantine"
 LOST: Final = "gold/lost_records"
+FAILED: Final = "_failed"
 LOG: Final = "_delta_log"
 
 
@@ -51,7 +52,8 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Listing:
     """`quarantined` are (topic, reason, records), `lost` (topic, records); the most first. `beyond` are
-    (table, column of `SUMS`, rows), `created` the tables whose first version is not written yet.
+    (table, column of `SUMS`, rows), `created` the tables whose first version is not written yet,
+    `failed` what lacks something because it failed.
     """
 
     lines: list[Line]
@@ -59,13 +61,15 @@ class Listing:
     lost: list[tuple[str, int]]
     beyond: list[tuple[str, str, int]] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
 
 def of_folder(root: Path) -> Listing:
     """List the tables in a folder. Raises UnreadableTableError, and ImportError without the packages."""
     # deltalake says late, and as an error of the table, that it needs this.
     import_module("pyarrow")
-    found = Listing([], _quarantined(root), _lost(root))
+    lacking = {row["table"].replace("/", ".") for row in _rows(root, FAILED, ["table"])}
+    found = Listing([], _quarantined(root), _lost(root), failed=sorted(lacking))
     for documented in TABLES:
         path = documented.path
         table = _table(root, path)

@@ -139,9 +139,9 @@ def maintain(
     gets the tables that fail; without it their error is raised.
     """
     for table in ALL:
-        if not warehouse.exists(table):
-            continue
         try:
+            if not warehouse.exists(table):
+                continue
             compacted = compact(warehouse, table)
             vacuum(warehouse, table, keep_hours)
             files = _delta(warehouse, table).detail().select("numFiles").first()

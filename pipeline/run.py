@@ -169,6 +169,7 @@ class Pipeline:
         """Recompute the tables of whole days for the changed days, of any process."""
         self._take_added()
         self._catch_up()
+        self.work.is_doing("Making the tables of whole days")
         self.days.make(self.warehouse)
 
     def _take_added(self) -> None:

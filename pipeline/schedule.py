@@ -111,10 +111,12 @@ class Maintenance:
         for table in maintain.ENTITIES:
             before = known.get((CLUSTERED, table.path))
             done = None if before is None else before.day
-            if (done is None or done < last) and self.warehouse.exists(table):
+            if done is None or done < last:
                 first = None if done is None else done + timedelta(days=1)
-                self.batches.wait()
                 try:
+                    if not self.warehouse.exists(table):
+                        continue
+                    self.batches.wait()
                     if not maintain.is_clustered(self.warehouse, table, last):
                         maintain.cluster(self.warehouse, table, first, last)
                 except CONFLICTS:
@@ -150,16 +152,17 @@ class Maintenance:
         """Do a task for all tables and note it, unless one failed or another process was in its way."""
         is_whole = True
         for table in (*maintain.ALL, *maintain.STATE):
-            if self.warehouse.exists(table):
-                self.batches.wait()
-                try:
+            try:
+                # Of a damaged log this is an error too.
+                if self.warehouse.exists(table):
+                    self.batches.wait()
                     act(table)
-                except CONFLICTS:
-                    is_whole = False
-                    yield f"{table.name} is written by another process; it is {task} later"
-                except ERRORS as error:
-                    is_whole = False
-                    yield self._failed(table, task, error)
+            except CONFLICTS:
+                is_whole = False
+                yield f"{table.name} is written by another process; it is {task} later"
+            except ERRORS as error:
+                is_whole = False
+                yield self._failed(table, task, error)
         if is_whole:
             note(self.warehouse, task, subject, self.clock(), day)
 

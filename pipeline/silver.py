@@ -165,6 +165,9 @@ def quarantine_rows(events: DataFrame) -> DataFrame:
         "reason",
         "value",
         "headers",
+        # Of pushes alone; the table has them from its first version on.
+        F.lit(None).cast("bigint").alias("points"),
+        F.lit(None).cast("array<string>").alias("metrics"),
     )
 
 

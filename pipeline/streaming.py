@@ -94,7 +94,6 @@ class Stream:
         return f"All records that were there at the start are read; {count} came meanwhile, for the next run"
 
     def _make_days(self) -> None:
-        self._work.is_doing("Making the tables of whole days")
         self._pipeline(self._warehouse).make_days()
 
     def _pipeline(self, warehouse: Warehouse) -> Pipeline:

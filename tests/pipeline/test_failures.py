@@ -12,6 +12,7 @@ from pipeline import silver
 from pipeline.failures import FAILED, Failures, Version
 from pipeline.formats import REQUESTS, THROTTLES
 from pipeline.gold import advice, client_metrics, connections, latency, limits, software, throttling, usage
+from pipeline.listing import of_folder
 from pipeline.loss import LOST, POSITIONS
 from pipeline.run import LOSS, Pipeline
 from pipeline.tables import Table, Warehouse
@@ -146,8 +147,10 @@ def test_the_next_batch_makes_up_what_earlier_ones_could_not(spark, tmp_path, to
         assert len(told) == batch and f"Warning: {table.name} failed: " in told[-1]
         assert pipeline.failures.tables == [table.name]
     damage.mend()
+    assert of_folder(tmp_path / "warehouse").failed == [table.name]
     pipeline.take(frames[3], 3)
     assert len(told) == 2 and pipeline.failures.tables == []
+    assert of_folder(tmp_path / "warehouse").failed == []
     assert used(pipeline) == [("12:00", 5), ("12:01", 1), ("12:02", 1), ("12:03", 1)]
     assert pipeline.warehouse.read(silver.TABLES[REQUESTS]).count() == 8
     assert pipeline.warehouse.read(latency.TABLE).count() == 0
