@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import silver
+from pipeline import advice_of_day, silver
 from pipeline.batches import Batches
 from pipeline.conflicts import repeated
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, THROTTLES
@@ -98,8 +98,8 @@ def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:
 
         return step
 
-    def advised(used: DataFrame) -> DataFrame:
-        return advice.quota_advice(used, F.lit(day).cast("date"), policy)
+    def advised(warehouse: Warehouse) -> None:
+        advice_of_day.make(warehouse, day, policy)
 
     def utilised(warehouse: Warehouse) -> None:
         if warehouse.exists(usage.USAGE) and warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
@@ -110,7 +110,7 @@ def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:
     steps: dict[Table, Step] = {
         limits.UTILISATION: utilised,
         software.TABLE: partial(software.make_day, day=day),
-        advice.TABLE: of(usage.USAGE, advice.TABLE, advised),
+        advice.TABLE: advised,
         usage.OFFENDERS: of(usage.USAGE, usage.OFFENDERS, usage.top_offenders_per_day),
         connections.SHARED_CLIENT_IDS: of(
             closed, connections.SHARED_CLIENT_IDS, connections.shared_client_ids_per_day

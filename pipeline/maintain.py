@@ -18,7 +18,17 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import loss, silver
 from pipeline.days import DUE
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
-from pipeline.gold import advice, client_metrics, connections, latency, limits, software, throttling, usage
+from pipeline.gold import (
+    advice,
+    client_metrics,
+    connections,
+    latency,
+    limits,
+    seconds,
+    software,
+    throttling,
+    usage,
+)
 from pipeline.ledger import LEDGER
 from pipeline.otlp import tables as otlp
 from pipeline.otlp.totals import LAST_TOTALS
@@ -35,6 +45,7 @@ ALL: Final = (
     *otlp.TABLES.values(),
     silver.QUARANTINE,
     usage.USAGE,
+    seconds.SECONDS,
     latency.TABLE,
     software.TABLE,
     throttling.THROTTLING,
@@ -58,6 +69,7 @@ ENTITIES: Final = {
     silver.TABLES[CONNECTIONS]: CLIENT,
     **dict.fromkeys(otlp.TABLES.values(), ("client_instance_id", "MetricName")),
     usage.USAGE: CLIENT,
+    seconds.SECONDS: CLIENT,
     throttling.THROTTLING: CLIENT,
     client_metrics.TABLE: ("client_id", "metric"),
     limits.UTILISATION: ("rule",),

@@ -30,9 +30,6 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Delta's primitive types and their kinds here."""
 
-OPTIONAL: Final = {"cluster": TEXT}
-"""Columns that tables of earlier versions lack; a query reads null."""
-
 _CLIENT: Final = {"principal": TEXT, "client_id": TEXT}
 _MINUTE: Final = {"date": DATE, "minute": MOMENT}
 
@@ -104,7 +101,19 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     | _real("min", "max", "mean", "increase", "sum"),
     LOST: {"date": DATE, "time": MOMENT, "topic": TEXT} | _whole("records"),
     ADVICE: {"date": DATE, "user": TEXT, "client_id": TEXT, "key": TEXT, "reason": TEXT}
-    | _whole("minutes", "throttled_minutes")
-    | _real("needed", "peak", "recommended", "throttled_share"),
+    | _whole("minutes")
+    | _real("needed", "peak", "recommended"),
 }
 """By the table's directory within `gold`: each column that is read and must exist, with its kind."""
+
+OPTIONAL: Final = {"cluster": "VARCHAR"}
+"""Columns that tables of earlier versions lack, with their SQL types; a query reads null."""
+
+OPTIONAL_OF: Final[Mapping[str, Mapping[str, str]]] = {
+    ADVICE: {
+        "basis": "VARCHAR",
+        **dict.fromkeys(("censored_minutes", "longest_wait_ms"), "BIGINT"),
+        **dict.fromkeys(("held_limit", "throttled_requests_share", "throttled_time_share"), "DOUBLE"),
+    },
+}
+"""The same of some tables only."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webui.insights.location import is_remote, of_table, storage_options
-from webui.insights.tables import KINDS, OPTIONAL, TABLES, TEXTS
+from webui.insights.tables import KINDS, OPTIONAL, OPTIONAL_OF, TABLES, TEXTS
 from webui.tables.cursor import write_cursor
 
 if TYPE_CHECKING:
@@ -96,10 +96,11 @@ def check_columns(name: str, table: "DeltaTable") -> None:
             raise Unreadable("foreign", f"The column {column} of {name} is not a {kind}.")
 
 
-def missing_columns(table: "DeltaTable") -> list[str]:
-    """Return the optional columns that a table of an earlier version lacks."""
+def missing_columns(name: str, table: "DeltaTable") -> dict[str, str]:
+    """Return the optional columns that a table of an earlier version lacks, with their SQL types."""
     columns_present = {each.name for each in table.schema().fields}
-    return [column for column in OPTIONAL if column not in columns_present]
+    wanted = {**OPTIONAL, **OPTIONAL_OF.get(name, {})}
+    return {column: kind for column, kind in wanted.items() if column not in columns_present}
 
 
 def _kind(type_: Any) -> str | None:
@@ -121,8 +122,8 @@ def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
     if question["known"] == stamp:
         return {"outcome": "same"}, b""
     sql = f"{question['sql']} LIMIT {limit + 1} OFFSET {offset}"
-    if missing := missing_columns(table):
-        nulls = ", ".join(f'CAST(NULL AS VARCHAR) AS "{column}"' for column in missing)
+    if missing := missing_columns(name, table):
+        nulls = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in missing.items())
         sql = f"WITH t AS (SELECT *, {nulls} FROM older) {sql}"  # noqa: S608 - our own names
     engine = QueryBuilder(ENGINE).register("older" if missing else "t", table)
     try:
