@@ -83,10 +83,10 @@ def _advice(days: list[datetime], draw: random.Random) -> Iterator[tuple[Any, ..
         for tenant in TENANTS:
             needed = _level(tenant, number) * draw.uniform(0.95, 1.05)
             recommended = float(f"{needed * 1.25:.1e}")
-            reason = "95 % of the active minutes, plus a quarter"
+            reason = "The smallest limit that hardly throttles, plus a quarter"
             yield (
                 *(day.strftime("%Y-%m-%d"), tenant, None, "producer_byte_rate", 1_440),
-                *(needed, needed * 1.3, recommended, 12, 0.01, reason),
+                *(needed, needed * 1.1, recommended, reason, 0, None, "simulated", 0.001, 0.0005, 300),
             )
 
 

@@ -20,7 +20,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import silver
+from pipeline import advice_of_day, silver
 from pipeline.batches import Batches
 from pipeline.conflicts import repeated
 from pipeline.failures import ERRORS, Failures
@@ -176,8 +176,8 @@ def _steps_of(day: str, minutes: Minutes | None, policy: advice.Policy) -> dict[
 
         return step
 
-    def advised(used: DataFrame) -> DataFrame:
-        return advice.quota_advice(used, F.lit(day).cast("date"), policy)
+    def advised(warehouse: Warehouse) -> None:
+        advice_of_day.make(warehouse, day, policy)
 
     def utilised(warehouse: Warehouse) -> None:
         if warehouse.exists(usage.USAGE) and warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
@@ -190,7 +190,7 @@ def _steps_of(day: str, minutes: Minutes | None, policy: advice.Policy) -> dict[
     # The longest begin first.
     steps: dict[Table, Step] = {
         limits.UTILISATION: utilised,
-        advice.TABLE: of(usage.USAGE, advice.TABLE, advised),
+        advice.TABLE: advised,
         software.TABLE: partial(software.make_day, day=day),
         usage.OFFENDERS: of(requests, usage.OFFENDERS, usage.top_offenders_per_day),
         connections.SHARED_CLIENT_IDS: of(

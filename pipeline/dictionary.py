@@ -356,6 +356,21 @@ TABLES: Final = (
         "handler_us",
     ),
     _table(
+        "gold/usage_seconds",
+        "the same of the seconds in which the client was active; kept as long as silver",
+        "minute cluster node principal client_id",
+        "date minute cluster node principal client_id seconds",
+        {
+            "seconds": (
+                "array<struct<second:tinyint,produce_bytes:bigint,produce_requests:bigint,"
+                "produce_throttle_ms:bigint,fetch_bytes:bigint,fetch_requests:bigint,"
+                "fetch_throttle_ms:bigint,handler_us:bigint,requests:bigint,throttle_ms:bigint>>",
+                "",
+                "Each `second`, 0 to 59 in order, with its sums; those without a prefix are of all APIs",
+            ),
+        },
+    ),
+    _table(
         "gold/phase_quantiles_per_minute",
         "the duration of one phase of an API's requests in a minute at one broker",
         "minute cluster node api phase",
@@ -537,18 +552,56 @@ TABLES: Final = (
         "gold/quota_advice",
         "a recommended limit for a user, or for a client id without a login, from one day's use",
         "date cluster user client_id key",
-        "date cluster user client_id key minutes needed peak recommended throttled_minutes throttled_share "
-        "reason",
+        "date cluster user client_id key minutes censored_minutes censored_share needed peak held_limit "
+        "recommended basis throttled_requests_share throttled_time_share longest_wait_ms reason "
+        "until",
         {
             "date": ("date", "UTC day", "The day of the use; the table's partition"),
             "user": ("string", "", "The user; null for a client id without a login"),
             "client_id": ("string", "", "The client id; null for a user"),
             "minutes": ("bigint", "minutes", "The active minutes, at least 30"),
-            "needed": ("double", "of the key", "The 95th percentile of the minutes' mean rates"),
-            "peak": ("double", "of the key", "The highest of them"),
-            "recommended": ("double", "of the key", "`needed` plus a quarter, rounded up to two digits"),
-            "throttled_minutes": ("bigint", "minutes", "The active minutes above the recommendation"),
-            "throttled_share": ("double", "share", "Their share of the active minutes"),
+            "censored_minutes": (
+                "bigint",
+                "minutes",
+                "The active minutes in which a limit held: they show what it allowed, not what was needed",
+            ),
+            "censored_share": ("double", "share", "Their share of the active minutes"),
+            "needed": (
+                "double",
+                "of the key",
+                "The smallest limit that would have throttled at most 1 % of the requests, each for at most "
+                "a second; null if the need is unknown",
+            ),
+            "peak": ("double", "of the key", "The highest mean of ten seconds: the need is at least that"),
+            "held_limit": (
+                "double",
+                "of the key",
+                "The last limit on all of the user's or client id's use that held; null if none did",
+            ),
+            "recommended": (
+                "double",
+                "of the key",
+                "`needed` plus a quarter, rounded up to two digits; `held_limit` if that throttled as "
+                "little; null if the need is unknown",
+            ),
+            "basis": (
+                "string",
+                "",
+                "What the next three columns are of: `simulated`, the recommended limit; `measured`, the "
+                "limits of the day",
+            ),
+            "throttled_requests_share": (
+                "double",
+                "share",
+                "The throttled share of the requests; null without events of the throttles",
+            ),
+            "throttled_time_share": (
+                "double",
+                "share",
+                "The share of the active minutes in which a connection waited for throttles; null likewise",
+            ),
+            "longest_wait_ms": ("bigint", "milliseconds", "The longest throttle; null likewise"),
+            "until": ("timestamp", "UTC", "The last minute that is taken into account"),
             "reason": ("string", "", "The recommendation in words, with these numbers"),
         },
     ),

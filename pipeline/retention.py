@@ -10,12 +10,15 @@ from typing import Final
 
 from pipeline import silver
 from pipeline.formats import QUOTA_CHANGES
+from pipeline.gold.seconds import SECONDS
 from pipeline.tables import DATE, Table
 
 LAYERS: Final = ("bronze", "silver", "gold")
 
-RULES: Final = (silver.TABLES[QUOTA_CHANGES], silver.SNAPSHOTS)
-"""Kept as long as gold: they are small, and a day of gold needs the limits then in force."""
+AS_LONG_AS: Final = {silver.TABLES[QUOTA_CHANGES]: "gold", silver.SNAPSHOTS: "gold", SECONDS: "silver"}
+"""Tables that are kept as long as another layer than their own. Rules are small, and a day of gold needs the
+limits then in force; seconds have a size like events.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Retention:
         """Return the first day whose rows stay; None if all stay."""
         if DATE not in table.partitions:
             return None
-        return self.first_kept_of("gold" if table in RULES else table.path.partition("/")[0], today)
+        return self.first_kept_of(AS_LONG_AS.get(table) or table.path.partition("/")[0], today)
 
     def first_kept_of(self, layer: str, today: date) -> date | None:
         """Return the first day whose rows stay in a layer; None if all stay."""

@@ -29,7 +29,7 @@ from pipeline.conflicts import repeated
 from pipeline.days import Days
 from pipeline.failures import ERRORS, RECORDS_AGAIN, Failures, Version
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES, TRANSACTIONS
-from pipeline.gold import advice, client_metrics, connections, latency, throttling, usage
+from pipeline.gold import advice, client_metrics, connections, latency, seconds, throttling, usage
 from pipeline.ledger import addable
 from pipeline.minute_sizes import MinuteSizes
 from pipeline.otlp import tables as pushes
@@ -100,6 +100,7 @@ class ByMinute:
 
 BY_MINUTE: Final = (
     ByMinute(usage.USAGE, REQUESTS, usage.usage_per_minute),
+    ByMinute(seconds.SECONDS, REQUESTS, seconds.usage_seconds),
     ByMinute(latency.TABLE, REQUESTS, latency.phase_quantiles_per_minute),
     ByMinute(throttling.THROTTLING, THROTTLES, throttling.throttling_per_minute),
     ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms, is_rare=True),

@@ -85,9 +85,19 @@ def minute_of(time: str | Column = "time") -> Column:
     return F.timestamp_micros(_begin_of(_last_us(time), MINUTE_US))
 
 
+def second_of(time: str | Column = "time") -> Column:
+    """Return the second of an event within its minute, 0 to 59."""
+    return _div(F.pmod(_last_us(time), F.lit(MINUTE_US)), 1_000_000).cast("tinyint")
+
+
 def number_of(minute: Column) -> Column:
     """Return a minute, a timestamp, as its number."""
     return _div(F.unix_micros(minute), MINUTE_US)
+
+
+def minute_of_day(minute: Column) -> Column:
+    """Return the number of a minute, a timestamp, in its UTC day."""
+    return F.pmod(number_of(minute), F.lit(MINUTES_OF_A_DAY)).cast("int")
 
 
 def day_of(time: str | Column) -> Column:

@@ -1,8 +1,8 @@
 """A client's connection: a request in flight, its response, and the throttle of the quotas.
 
-Run by `engine`. Calls ClientQuotas as the Produce and Fetch handlers do: a produce is recorded in full; a
-fetch is cut to the windows' limit, and one that violates its quota is unrecorded and repeated after the
-throttle.
+Run by `engine` and `trial`. Calls ClientQuotas as the Produce and Fetch handlers do: a produce is recorded
+in full; a fetch is cut to the windows' limit, and one that violates its quota is unrecorded and repeated
+after the throttle.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,18 @@ from broker.simulation.idle_periods import IdlePeriods
 
 
 class ThrottleTotals(msgspec.Struct):
-    """The throttles of a connection for one kind of quota: count, total and maximum."""
+    """The throttles of a connection for one kind of quota: count, total and maximum, and the number of
+    throttled requests.
+    """
 
     count: int = 0
     total_ms: int = 0
     longest_ms: int = 0
+    requests: int = 0
 
-    def add(self, ms: int) -> None:
+    def add(self, ms: int, requests: int = 1) -> None:
         self.count += 1
+        self.requests += requests
         self.total_ms += ms
         if ms > self.longest_ms:
             self.longest_ms = ms
@@ -67,7 +71,9 @@ class SimulatedConnection:
         self._obeys = obeys
         self._handling_ns = handling_ns
         self._due: Arrival | None = None
-        self._send_request = self._fetch if kind is QuotaKind.FETCH else self._produce
+        self._send_request = {QuotaKind.FETCH: self._fetch, QuotaKind.REQUEST: self._handle}.get(
+            kind, self._produce
+        )
 
     @property
     def accepted_bytes(self) -> int:
@@ -96,7 +102,8 @@ class SimulatedConnection:
         free_us = at_us + self._latency_us
         if throttle is not None:
             wait_ms = throttle.throttle_ms
-            self.throttles[throttle.kind].add(wait_ms)
+            # A throttled fetch was one request, whose response is empty; those behind it were not sent yet.
+            self.throttles[throttle.kind].add(wait_ms, 1 if self.kind is QuotaKind.FETCH else due.requests)
             # Muted in whole milliseconds of the broker's clock; a client that obeys counts from the
             # response.
             muted_until_us = (at_us // 1000 + wait_ms) * 1000
@@ -109,6 +116,12 @@ class SimulatedConnection:
         self._accept(due.nbytes, due.requests)
         self._due = None
         return self._with_request_quota(throttle, due.requests, now_ms)
+
+    def _handle(self, due: Arrival, now_ms: int) -> Throttle | None:
+        """Take requests of which only the handlers' time counts: their `nbytes` are nanoseconds."""
+        self._accept(due.nbytes, due.requests)
+        self._due = None
+        return self._quotas.request.record_handled(self.user, self.client_id, due.nbytes, now_ms)
 
     def _fetch(self, due: Arrival, now_ms: int) -> Throttle | None:
         quotas, user, client_id = self._quotas, self.user, self.client_id

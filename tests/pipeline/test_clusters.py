@@ -53,7 +53,7 @@ def test_clusters_share_a_warehouse_and_no_row(spark, warehouse, way):
         (None, 1, 6, 1.0),
     ]
     advised = warehouse.read(advice.TABLE).where("key = 'producer_byte_rate'")
-    assert rows_of(advised, "cluster", "needed") == [("x", 1.0), ("y", 10.0), (None, 0.1)]
+    assert rows_of(advised, "cluster", "peak") == [("x", 6.0), ("y", 60.0), (None, 0.6)]
 
 
 def test_of_files_each_record_of_each_cluster_is_taken_once(spark, tmp_path):

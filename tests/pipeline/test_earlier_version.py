@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.sql import functions as F
 
 from pipeline.formats import REQUESTS, TELEMETRY
-from pipeline.gold import client_metrics, latency
+from pipeline.gold import advice, client_metrics, latency
 from pipeline.gold.advice import Policy
 from pipeline.histograms import PHASES_BEFORE, with_histograms
 from pipeline.maintain import ALL, cluster, table_descriptions
@@ -85,11 +85,15 @@ def test_it_is_written_on_as_if_this_version_had_begun_it(earlier, spark, tmp_pa
         pipeline = Pipeline(warehouse, policy)
         pipeline.add(raw(spark, later()))
         pipeline.make_days()
-    others = {TABLES[REQUESTS].path: None, latency.TABLE.path: None}
-    assert {**contents(earlier.root), **others} == {**contents(fresh.root), **others}
+    # Their columns differ from those of a new table: they keep the earlier ones.
+    apart = dict.fromkeys((TABLES[REQUESTS].path, latency.TABLE.path, advice.TABLE.path))
+    assert {**contents(earlier.root), **apart} == {**contents(fresh.root), **apart}
     minutes, of_fresh = (rows_of(of.read(latency.TABLE), *QUANTILES) for of in (earlier, fresh))
     assert minutes == of_fresh
     assert earlier.read(latency.TABLE).where(F.col(latency.EDGES).isNotNull()).count() > 0
+    advised, of_fresh = (of.read(advice.TABLE) for of in (earlier, fresh))
+    assert rows_of(advised, *of_fresh.columns) == rows_of(of_fresh, *of_fresh.columns)
+    assert advised.count() == 2 and advised.where("throttled_minutes IS NOT NULL").isEmpty()
     requests, of_fresh = (of.read(TABLES[REQUESTS]) for of in (earlier, fresh))
     assert requests.where(F.col(PHASES_BEFORE).isNotNull()).count() == 89
     written = with_histograms(requests).select(*of_fresh.columns)

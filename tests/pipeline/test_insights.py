@@ -152,18 +152,20 @@ async def test_the_console_reads_the_advice(ask: Browserless) -> None:
     found = {row["key"]: row for row in await rows(ask, "advice?user=alice")}
     assert set(found) == {"producer_byte_rate", "request_percentage"}
     row = found["producer_byte_rate"]
-    low, high = sorted((FIRST / 60, SECOND / 60))
-    assert row["needed"] == pytest.approx(low + 0.95 * (high - low))
-    assert (row["peak"], row["recommended"]) == pytest.approx((high, 130.0))
-    assert (row["minutes"], row["throttled_minutes"], row["day"]) == (2, 0, DAY)
-    assert row["reason"].startswith("In 95% of 2 active minutes the rate was at most ")
+    assert (row["minutes"], row["censored_minutes"], row["day"]) == (2, 2, DAY)
+    assert row["peak"] == pytest.approx(max(sum(BYTES[at : at + 10]) for at in range(80)) / 10)
+    assert (row["needed"], row["recommended"], row["held_limit"], row["basis"]) == (None, None, 3, "measured")
+    assert row["throttled_requests_share"] == pytest.approx(2 / 89)
+    assert row["throttled_time_share"] == pytest.approx(HELD["throttle_ms"] / 120_000)
+    assert row["longest_wait_ms"] == HELD["longest_ms"]
+    assert row["reason"].startswith("A limit held in 2 of 2 active minutes, so the need is not known")
 
 
 async def test_the_console_reads_what_was_needed_on_each_day(ask: Browserless) -> None:
     (row,) = await rows(ask, "advice:history?user=alice&key=producer_byte_rate")
     (newest,) = [each for each in await rows(ask, "advice?user=alice") if each["key"] == row["key"]]
     assert (row["days"], row["needed"], row["peak"]) == ([DAY], [newest["needed"]], [newest["peak"]])
-    assert (row["growth"], row["recommended_now"], row["limit"]) == (1.0, newest["recommended"], None)
+    assert (row["growth"], row["recommended_now"], row["limit"]) == (None, None, None)
 
 
 def test_a_verdict_over_days_has_the_shares_of_a_day() -> None:

@@ -9,6 +9,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pipeline import silver
 from pipeline.formats import QUOTA_CHANGES, REQUESTS
 from pipeline.gold import usage
+from pipeline.gold.seconds import SECONDS
 from pipeline.loss import POSITIONS
 from pipeline.retention import Retention
 from pipeline.sources import EVENTS
@@ -32,6 +33,11 @@ def test_quota_rules_are_kept_as_long_as_the_minutes_that_need_them():
     keeps = Retention(silver=1, gold=10)
     for table in (silver.TABLES[QUOTA_CHANGES], silver.SNAPSHOTS):
         assert keeps.first_kept(table, TODAY) == keeps.first_kept(usage.USAGE, TODAY)
+
+
+def test_seconds_are_kept_as_long_as_events():
+    keeps = Retention(silver=1, gold=10)
+    assert keeps.first_kept(SECONDS, TODAY) == keeps.first_kept(silver.TABLES[REQUESTS], TODAY)
 
 
 def test_a_table_without_days_is_kept():

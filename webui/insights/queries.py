@@ -311,15 +311,18 @@ def lost_records(scope: Scope) -> Selection:
 def advice(scope: Scope, clients: ClientFilter) -> Selection:
     """Return the recommendations of the newest day, for each entity and key of a cluster."""
     names = (
-        f'{CLUSTER}, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
-        "throttled_share, reason"
+        f'{CLUSTER}, "user", client_id, key, minutes, censored_minutes, needed, peak, held_limit, '
+        "recommended, basis, throttled_requests_share, throttled_time_share, longest_wait_ms, reason"
     )
     newest = f'row_number() OVER (PARTITION BY {CLUSTER}, "user", client_id, key ORDER BY date DESC)'
     select = (
         f"SELECT day, {names} FROM (SELECT date AS day, {names}, {newest} AS place "
         f"FROM t WHERE {_of_entities(scope, clients)}) WHERE place = 1"
     )
-    figures = ("minutes", "needed", "peak", "recommended", "throttled_minutes", "throttled_share")
+    figures = (
+        *("minutes", "censored_minutes", "needed", "peak", "held_limit", "recommended"),
+        *("throttled_requests_share", "throttled_time_share", "longest_wait_ms"),
+    )
     sorts = columns("day", "user", "client_id", "key", *figures)
     return Selection(tables.ADVICE, select, _BY_ENTITY, sorts, _ENTITY_TEXTS, scope)
 

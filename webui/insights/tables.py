@@ -101,8 +101,8 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     | _real("min", "max", "mean", "increase", "sum"),
     LOST: {"date": DATE, "time": MOMENT, "topic": TEXT} | _whole("records"),
     ADVICE: {"date": DATE, "user": TEXT, "client_id": TEXT, "key": TEXT, "reason": TEXT}
-    | _whole("minutes", "throttled_minutes")
-    | _real("needed", "peak", "recommended", "throttled_share"),
+    | _whole("minutes")
+    | _real("needed", "peak", "recommended"),
 }
 """By the table's directory within `gold`: each column that is read and must exist, with its kind."""
 
@@ -110,6 +110,14 @@ OPTIONAL: Final = {"cluster": "VARCHAR"}
 """Columns that tables of earlier versions lack, with their SQL types; a query reads null."""
 
 OPTIONAL_OF: Final[Mapping[str, Mapping[str, str]]] = {
-    name: {"bucket_us": "BIGINT[]", "bucket_counts": "BIGINT[]"} for name in (LATENCY, LATENCY_BY_SOFTWARE)
+    **{
+        name: {"bucket_us": "BIGINT[]", "bucket_counts": "BIGINT[]"}
+        for name in (LATENCY, LATENCY_BY_SOFTWARE)
+    },
+    ADVICE: {
+        "basis": "VARCHAR",
+        **dict.fromkeys(("censored_minutes", "longest_wait_ms"), "BIGINT"),
+        **dict.fromkeys(("held_limit", "throttled_requests_share", "throttled_time_share"), "DOUBLE"),
+    },
 }
 """The same of some tables only."""

@@ -362,7 +362,11 @@ ROUTES: Final = (
     _route(
         "advice",
         "listAdvice",
-        "Recommended limits by the newest day's use, with the reason as text.",
+        "Recommended limits by the newest day's use, with the reason as text. `recommended` is null where a "
+        "limit held, so that the need is unknown: `peak` is what it is at least. The shares of requests and "
+        "of time and the longest wait are those of `recommended` if `basis` is `simulated`, and those of the "
+        "limits of that day if it is `measured`; `held_limit` is the last one. They are null for days that "
+        "an earlier version wrote.",
         page_handler(lambda call, scope: queries.advice(scope, _who(call))),
         schemas.ADVICE,
         *_listed(queries.advice(_ANY, _ALL).sorts, *_WHO),

@@ -167,11 +167,11 @@ ADVICE: Final = listing(
     {
         "key": NAME,
         "minutes": COUNT,
-        "needed": MAYBE,
-        "peak": MAYBE,
-        "recommended": MAYBE,
-        "throttled_minutes": COUNT,
-        "throttled_share": MAYBE,
+        "censored_minutes": _MAYBE_COUNT,
+        **dict.fromkeys(("needed", "peak", "held_limit", "recommended"), MAYBE),
+        "basis": Text(choices=("simulated", "measured"), nullable=True),
+        **dict.fromkeys(("throttled_requests_share", "throttled_time_share"), MAYBE),
+        "longest_wait_ms": _MAYBE_COUNT,
         "reason": Text(max_length=LONGEST_TEXT),
     },
 )

@@ -85,7 +85,7 @@ CARDS = {
         "needs": ("alice", "scripts", "80 kB/s", "0.5 %", "none"),
         "utilisation": ("alice, a", "100 %", "2 of 2 min"),
     },
-    "Advice": {"advice": ("100 kB/s", "In 95% of 60 active minutes", "1.7 %", "never")},
+    "Advice": {"advice": ("100 kB/s", "would have throttled", "0.4 %", "never", "unknown", "97 %")},
     "Throttling": {
         "throttling": ("alice", "produce", "4.5 s", "2 s"),
         "throttle-compliance": ("librdkafka 2.16.1", "no", "unknown", "yes", "100 %"),

@@ -78,14 +78,26 @@ def fill(root: Path) -> None:
             (*at(ten), "two", "a", "alice", total, "sum", 2, None, None, None, 7.0, None, None),
         ],
     )
-    reason = "In 95% of 60 active minutes the rate was at most 80.0 kB/s."
+    reason = "On this day a limit of 80.0 kB/s would have throttled at most 1% of the requests."
+    held = "A limit held in 50 of 50 active minutes, so the need is not known."
     write(
         root,
         "quota_advice",
         [
-            (DAY, "alice", None, "producer_byte_rate", 60, 8e4, 1e5, 1e5, 1, 1 / 60, reason),
-            (DAY, None, "scripts", "request_percentage", 45, 0.5, 0.75, 0.63, 0, 0.0, reason),
-            (BEFORE, "alice", None, "producer_byte_rate", 60, 4e4, 9e4, 5e4, 1, 1 / 60, reason),
+            (
+                *(DAY, "alice", None, "producer_byte_rate", 60, 8e4, 1e5, 1e5, reason),
+                *(0, None, "simulated", 0.004, 0.001, 700),
+            ),
+            (
+                *(DAY, None, "scripts", "request_percentage", 45, 0.5, 0.75, 0.63, reason),
+                *(0, None, "simulated", 0.0, 0.0, 0),
+            ),
+            (
+                *(DAY, "bob", None, "producer_byte_rate", 50, None, 2e5, None, held),
+                *(50, 2e5, "measured", 0.97, 0.66, 3_200),
+            ),
+            # As an earlier version wrote it.
+            (BEFORE, "alice", None, "producer_byte_rate", 60, 4e4, 9e4, 5e4, reason),
         ],
     )
     # Alice does more than the advice would let her.

@@ -212,8 +212,8 @@ def test_throttle_time_is_divided_by_the_verdict_of_the_day(tmp_path: Path) -> N
 
 
 def advised(day: str, user: str, needed: float, cluster: str | None = None) -> tuple[Any, ...]:
-    row = (day, user, None, "producer_byte_rate", 60, needed, 2 * needed, 1.25 * needed, 1, 0.1, "why")
-    return (*row, cluster)
+    row = (day, user, None, "producer_byte_rate", 60, needed, 2 * needed, 1.25 * needed, "why")
+    return (*row, 0, None, "simulated", 0.1, 0.1, 5, cluster)
 
 
 def test_the_needs_of_an_entity_are_lists_by_day(tmp_path: Path) -> None:

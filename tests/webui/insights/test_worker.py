@@ -15,6 +15,7 @@ from tests.webui.insights.warehouse import SCHEMAS, at, deltalake, usage, write
 from webui.insights import queries
 from webui.insights.queries import ClientFilter
 from webui.insights.statements import Scope, Selection, TableQuery, literal
+from webui.insights.tables import OPTIONAL_OF
 from webui.insights.worker import Warehouse, answer, utc
 from webui.tables.cursor import write_cursor
 
@@ -264,7 +265,7 @@ def test_a_client_that_sends_before_its_time_comes_first(tmp_path: Path) -> None
 
 def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:
     def row(day: str, user: str | None, client_id: str | None, recommended: float) -> tuple[Any, ...]:
-        return (day, user, client_id, "producer_byte_rate", 60, 1.0, 2.0, recommended, 1, 0.5, "Because.")
+        return (day, user, client_id, "producer_byte_rate", 60, 1.0, 2.0, recommended, "Because.")
 
     rows = [
         row("2026-01-02", "alice", None, 10.0),
@@ -278,6 +279,21 @@ def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:
         ("2026-01-02", None, "c", 30.0),
     ]
     assert [row["user"] for row in items(tmp_path, queries.advice(DAYS, ClientFilter("alice")))] == ["alice"]
+
+
+def test_advice_of_an_earlier_version_lacks_what_was_simulated(tmp_path: Path) -> None:
+    schema = (
+        "date DATE, user STRING, client_id STRING, key STRING, minutes BIGINT, needed DOUBLE, peak DOUBLE, "
+        "recommended DOUBLE, throttled_minutes BIGINT, throttled_share DOUBLE, reason STRING"
+    )
+    row = ("2026-01-02", "alice", None, "producer_byte_rate", 60, 1.0, 2.0, 3.0, 1, 0.5, "Because.")
+    write(tmp_path, "quota_advice", [row], schema)
+    (found,) = items(tmp_path, queries.advice(DAYS, ALL_CLIENTS))
+    assert (found["needed"], found["recommended"], found["reason"]) == (1.0, 3.0, "Because.")
+    later = ("cluster", *OPTIONAL_OF["quota_advice"])
+    assert [found[name] for name in later] == [None] * 7
+    (history,) = items(tmp_path, queries.advice_history(DAYS, ALL_CLIENTS, None))
+    assert history["recommended"] == [3.0]
 
 
 def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ SCHEMAS = {
     "lost_records": "date DATE, time TIMESTAMP, cluster STRING, topic STRING, partition INT, first BIGINT, "
     "last BIGINT, records BIGINT",
     "quota_advice": "date DATE, user STRING, client_id STRING, key STRING, minutes BIGINT, needed DOUBLE, "
-    "peak DOUBLE, recommended DOUBLE, throttled_minutes BIGINT, throttled_share DOUBLE, reason STRING, "
+    "peak DOUBLE, recommended DOUBLE, reason STRING, censored_minutes BIGINT, held_limit DOUBLE, "
+    "basis STRING, throttled_requests_share DOUBLE, throttled_time_share DOUBLE, longest_wait_ms BIGINT, "
     "cluster STRING",
 }
 """Columns of pipeline.gold, in Spark's types; the cluster last, as most rows have none."""

@@ -261,8 +261,8 @@ async def test_the_prices_of_the_configuration_make_the_cost(tmp_path: Path) -> 
 
 
 async def test_needs_have_the_present_limit_of_this_cluster(tmp_path: Path) -> None:
-    row = (DAY, "alice", None, "producer_byte_rate", 60, 8e4, 1e5, 1e5, 1, 0.1, "why")
-    script = (DAY, None, "scripts", "producer_byte_rate", 60, 8e4, 1e5, 1e5, 1, 0.1, "why")
+    figures = ("producer_byte_rate", 60, 8e4, 1e5, 1e5, "why", 0, None, "simulated", 0.1, 0.1, 5)
+    row, script = (DAY, "alice", None, *figures), (DAY, None, "scripts", *figures)
     broker, console = console_on(str(tmp_path))
     own = broker.backend().views.overview().cluster_id
     write(tmp_path, "quota_advice", [(*row, own), (*row, "another"), row, (*script, own)])
