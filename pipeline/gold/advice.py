@@ -155,7 +155,7 @@ def advise(day: Day, key: Key, policy: Policy) -> Advice | None:
     whole = LimitSearch(key, used, requests)
     free = whole
     if (active & held.minutes).any():
-        is_free = np.repeat(~held.minutes, 60)
+        is_free: np.ndarray = np.repeat(~held.minutes, 60)
         free = LimitSearch(key, used * is_free, requests * is_free)
     return _Decision(key, policy, active, held, whole, free).advice()
 
@@ -250,6 +250,7 @@ class _Decision:
         shares: _Shares | None,
         reason: str,
     ) -> Advice:
+        of_requests, of_time, longest_ms = (None, None, None) if shares is None else shares
         return Advice(
             self._key.name,
             self._minutes,
@@ -260,7 +261,9 @@ class _Decision:
             self._held.limit,
             recommended,
             basis,
-            *(shares or (None, None, None)),
+            of_requests,
+            of_time,
+            longest_ms,
             reason,
         )
 

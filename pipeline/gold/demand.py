@@ -5,7 +5,7 @@ and a cluster's brokers. A client that waits for a throttle sends less than it w
 the limit allowed, and not what was needed.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -80,15 +80,17 @@ class Day:
     """The seconds of one name, and its throttles; for one thread."""
 
     def __init__(self) -> None:
-        self._sums = {name: np.zeros(SECONDS_OF_A_DAY, np.int64) for name in SUMS}
-        self._throttles: list[dict[str, object]] = []
+        self._sums: dict[str, np.ndarray] = {name: np.zeros(SECONDS_OF_A_DAY, np.int64) for name in SUMS}
+        self._throttles: list[dict[str, Any]] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows with the columns `at`, the number of the minute in its day, and `seconds`; those without
         `seconds` are throttles.
         """
         lists = rows.column("seconds")
-        numbers = np.repeat(rows.column("at").to_numpy(), pc.list_value_length(lists).fill_null(0).to_numpy())
+        numbers: np.ndarray = np.repeat(
+            rows.column("at").to_numpy(), pc.list_value_length(lists).fill_null(0).to_numpy()
+        )
         flat = lists.flatten()
         fields = dict(zip((field.name for field in flat.type), flat.flatten(), strict=True))
         places = numbers * 60 + fields[SECOND].to_numpy(zero_copy_only=False)
@@ -105,9 +107,10 @@ class Day:
 
     def held(self, key: Key) -> Held:
         rows = [row for row in self._throttles if row["kind"] in key.held_by]
-        longest = np.zeros(MINUTES_OF_A_DAY, np.int64)
+        longest: np.ndarray = np.zeros(MINUTES_OF_A_DAY, np.int64)
         waits, connections = np.zeros(MINUTES_OF_A_DAY), np.zeros(MINUTES_OF_A_DAY)
-        limit, last = None, -1
+        limit: float | None = None
+        last = -1
         for row in rows:
             at = row["at"]
             longest[at] = max(longest[at], row["longest_ms"])
@@ -132,8 +135,9 @@ class Day:
         # The sum is over all connections; the longest is known where throttles have events too.
         known = longest[seconds // 60]
         lasted = np.where(known > 0, np.minimum(throttled[seconds], known), throttled[seconds])
-        changes = np.zeros(SECONDS_OF_A_DAY + 1, np.int64)
+        changes: np.ndarray = np.zeros(SECONDS_OF_A_DAY + 1, np.int64)
         np.add.at(changes, seconds, 1)
         np.add.at(changes, np.minimum(seconds + lasted // 1_000 + 1, SECONDS_OF_A_DAY), -1)
         is_held = (np.cumsum(changes)[:-1] > 0).reshape(-1, 60).any(axis=1)
-        return is_held | (longest > 0)
+        is_any: np.ndarray = is_held | (longest > 0)
+        return is_any

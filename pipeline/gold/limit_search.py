@@ -120,7 +120,8 @@ class LimitSearch:
         for back in range(1, LOOK_BACK_S[-1] + 1):
             largest = np.maximum(largest, np.append(np.zeros(back), parts[:-back]))
         # The margin is for sums of floats.
-        return (whole + largest / LOOK_BACK_S[0]) * (1 + 1e-9)
+        levels: np.ndarray = (whole + largest / LOOK_BACK_S[0]) * (1 + 1e-9)
+        return levels
 
     def _busy(self, limit: float) -> np.ndarray:
         """Return the active seconds that the limit may throttle, and those around them."""
@@ -129,9 +130,9 @@ class LimitSearch:
             return over
         # Throttles may go on until what exceeds the limit is repaid.
         debts = np.cumsum(self._rates - limit)
-        repaid = np.append(np.flatnonzero(debts <= np.minimum.accumulate(debts)), len(debts))
+        repaid: np.ndarray = np.append(np.flatnonzero(debts <= np.minimum.accumulate(debts)), len(debts))
         ends = repaid[np.searchsorted(repaid, over)]
-        changes = np.zeros(len(debts) + 1, np.int64)
+        changes: np.ndarray = np.zeros(len(debts) + 1, np.int64)
         np.add.at(changes, np.maximum(over - LEAD_S, 0), 1)
         np.add.at(changes, np.minimum(ends + LEAD_S, len(debts)), -1)
         return np.flatnonzero((np.cumsum(changes)[:-1] > 0) & (self._requests > 0))
@@ -139,7 +140,8 @@ class LimitSearch:
     def _highest(self, busy: np.ndarray) -> np.ndarray:
         """Return the busy seconds around the highest rate."""
         at = int(self._levels.argmax())
-        return busy[np.abs(busy - at) <= BLOCK_S]
+        around: np.ndarray = busy[np.abs(busy - at) <= BLOCK_S]
+        return around
 
 
 def _sample(busy: np.ndarray, most_seconds: int) -> np.ndarray:
@@ -147,10 +149,12 @@ def _sample(busy: np.ndarray, most_seconds: int) -> np.ndarray:
     blocks, counts = np.unique(busy // BLOCK_S, return_counts=True)
     order = np.random.default_rng(0).permutation(len(blocks))
     chosen = blocks[order[np.cumsum(counts[order]) <= max(most_seconds, counts[order[0]])]]
-    return busy[np.isin(busy // BLOCK_S, chosen)]
+    sample: np.ndarray = busy[np.isin(busy // BLOCK_S, chosen)]
+    return sample
 
 
 def _sums(values: np.ndarray, length: int) -> np.ndarray:
     """Return for each place the sum of it and the `length` - 1 before."""
     totals = np.cumsum(values)
-    return totals - np.append(np.zeros(length), totals[:-length])
+    sums: np.ndarray = totals - np.append(np.zeros(length), totals[:-length])
+    return sums

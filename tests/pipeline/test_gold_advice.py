@@ -187,8 +187,8 @@ def test_advice_is_for_the_user_or_without_a_login_for_the_client_id(spark):
     found = advised(spark, events)
     assert rows_of(found, *WHO) == [
         ("alice", None, "producer_byte_rate", 3, 0, None, 3_800),
-        (None, "x", "producer_byte_rate", 3, 0, None, 880),
-        (None, "y", "consumer_byte_rate", 3, 0, None, 630),
+        (None, "x", "producer_byte_rate", 3, 0, None, 890),
+        (None, "y", "consumer_byte_rate", 3, 0, None, 640),
     ]
     assert rows_of(found, "date", "basis")[0][1] == SIMULATED
 
@@ -198,7 +198,7 @@ def test_handler_time_is_advised_in_percent_of_a_thread(spark):
     events = busy(0, timed=10, phases=phases, api="Metadata")
     # Ten requests of 5 ms in each second.
     (row,) = rows_of(advised(spark, events), "key", "peak", "recommended")
-    assert row == ("request_percentage", 5.0, 6.3)
+    assert row == ("request_percentage", 5.0, 6.4)
 
 
 def test_throttles_of_the_user_censor_and_have_the_limit(spark):
