@@ -10,6 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.common.slices import run_through
 from broker.controller.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.network.lingering import LINGERS_MS
 from broker.network.requests.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.quotas.kinds import QuotaKind
@@ -36,6 +37,8 @@ async def test_bytes_of_a_removed_processor_are_still_counted(tmp_path: Path, mo
         before = broker.server.views.overview().metrics
         (listener,) = broker.server.socket_server.listeners
         listener.resize(1)
+        await wait_all_tasks_blocked(0.02)
+        mock_clock.jump(LINGERS_MS / 1000)  # the client does not close its connection
         await wait_all_tasks_blocked(0.02)
         after = broker.server.views.overview().metrics
         assert len(list(broker.server.socket_server.processors())) == 1 and after.connections == 1
