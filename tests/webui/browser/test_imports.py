@@ -194,8 +194,8 @@ def test_a_typed_file_is_not_lost_unasked(importing: Any, expect: Any) -> None:
 def test_the_export_is_a_file_that_can_be_imported(page: Watched, expect: Any, stocked: FakeBroker) -> None:
     page.sign_in("viewer-token")
     opened = page.go("/quotas")
-    opened.get_by_text("Import, export").click()
     for form in ("YAML", "JSON"):
+        opened.get_by_text("Import, export").click()
         with opened.expect_download() as download:
             opened.get_by_role("link", name=f"Export as {form}").click()
         assert download.value.suggested_filename == f"client-quotas.{form.lower()}"

@@ -85,7 +85,7 @@ def test_an_address_over_its_connection_rate_is_among_the_throttled(
     row = opened.locator("#table tbody tr")
     for words in ("New connections", "10.0.0.7", "connection rate", "8 s"):
         expect(row).to_contain_text(words)
-    expect(row.locator("a.rule")).to_have_attribute("href", "/ip-quotas?q=")
+    expect(row.locator("a.rule")).to_have_attribute("href", "/quotas/ip")
     expect(opened.locator("#recent-throttles")).to_contain_text("New connections")
 
 

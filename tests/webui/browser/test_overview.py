@@ -92,7 +92,7 @@ def test_a_limit_that_is_nearly_used_up_is_listed(
     if listed:
         expect(row).to_contain_text("80 %")
         row.locator("a").click()
-        expect(opened).to_have_title("Client quotas · Weir")
+        expect(opened).to_have_title("client id app · Weir")
 
 
 def test_a_group_that_falls_behind_is_listed(
