@@ -173,8 +173,8 @@ async def test_a_processor_that_goes_answers_what_it_has_and_closes_its_connecti
             assert await client.is_closed()
             await trio.aclose_forcefully(client.stream)  # the processor waits for it, for a moment
     assert await is_served(stays)
-    await wait_all_tasks_blocked()
-    assert processors() == ["0"] and len(task_names(NETWORK)) == 3
+    await wait_all_tasks_blocked(0.02)
+    assert processors() == ["0"] and len(task_names(NETWORK)) == 4
     assert len(broker.server.socket_server.responders) == 1
     for client in [await broker.connect() for _ in range(3)]:
         assert await is_served(client)
