@@ -12,7 +12,7 @@ from pipeline.gold.connections import connection_storms
 from pipeline.gold.latency import phase_quantiles_per_minute
 from pipeline.gold.throttling import throttle_compliance_per_day, throttling_per_minute
 from pipeline.gold.usage import top_offenders_per_day, usage_per_minute
-from tests.pipeline.events import connection, request, rows_of, taken, throttle
+from tests.pipeline.events import connection, day_sums, request, rows_of, taken, throttle
 
 BIG = 2**62 - 1
 """Twice this is the largest number of 64 bits less one."""
@@ -132,7 +132,8 @@ def test_a_sum_beyond_64_bits_is_null(spark, monkeypatch, more):
     used = usage_per_minute(taken(spark, REQUESTS, events))
     columns = ("produce_bytes", "requests", "throttle_ms", "errors", "fetch_bytes")
     assert rows_of(used, *columns) == [(*[total] * 4, 0)]
-    ranked = {row["by"] for row in top_offenders_per_day(used).collect()}
+    of_clients = day_sums(taken(spark, REQUESTS, events), REQUESTS)
+    ranked = {row["by"] for row in top_offenders_per_day(of_clients).collect()}
     assert ranked == ({"produce_bytes", "requests", "throttle_ms", "errors"} if more < 2 else set())
     found = phase_quantiles_per_minute(taken(spark, REQUESTS, events))
     assert rows_of(found, "phase", "timed") == [("local", total), ("total", total)]
@@ -144,7 +145,8 @@ def test_a_sum_of_throttles_or_connections_beyond_64_bits_is_null(spark, monkeyp
     total, counts = 2 * BIG + more if more < 2 else None, (BIG, BIG, more)
     throttled = taken(spark, THROTTLES, [throttle(at, count=count) for at, count in enumerate(counts, 1)])
     assert rows_of(throttling_per_minute(throttled), "throttles", "throttle_ms") == [(total, 300)]
-    assert rows_of(throttle_compliance_per_day(throttled), "throttles", "throttle_ms") == [(total, 300)]
+    of_connections = day_sums(throttled, THROTTLES)
+    assert rows_of(throttle_compliance_per_day(of_connections), "throttles", "throttle_ms") == [(total, 300)]
     attempts = [
         connection(at, event=event, count=count)
         for at, (event, count) in enumerate(zip(("opened", "refused", "opened"), counts, strict=True), 1)

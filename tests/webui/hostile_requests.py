@@ -493,6 +493,10 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         *pages(f"{TOPICS}/{WIDE}/groups", "lag"),
         Asked("none", f"{TOPICS}/{LONG}/groups"),
     ),
+    "listTopicClients": (
+        *pages(f"{TOPICS}/{WIDE}/clients", "connections"),
+        Asked("none", f"{TOPICS}/{LONG}/clients"),
+    ),
     "listTransactions": pages("/api/v1/transactions", "open", "holding"),
     "getTransaction": (Asked("none", f"/api/v1/transactions/{LONG}"),),
     "abortTransaction": (
