@@ -91,7 +91,7 @@ _ROWS: Final = pa.schema([(name, _ARROW[kind]) for name, kind in _COLUMNS.items(
 def quota_advice(
     seconds: DataFrame, throttling: DataFrame | None, day: Column, policy: Policy = Policy()
 ) -> DataFrame:
-    """Return advice from a day of gold.usage_seconds and gold.throttling_per_minute, if there is any; `day`
+    """Return advice from a day of `seconds.SECONDS` and `throttling.THROTTLING`, if there is any; `day`
     is its date.
 
     Advice is for a user where clients authenticate, else for a client id: for all of its clients and a

@@ -1,6 +1,6 @@
 """What one name used in each second of a day, and the minutes in which a limit held it back.
 
-Made by `advice` from rows of gold.usage_seconds and gold.throttling_per_minute, of all of the name's clients
+Made by `advice` from rows of `seconds.SECONDS` and `throttling.THROTTLING`, of all of the name's clients
 and a cluster's brokers. A client that waits for a throttle sends less than it would: such a minute shows what
 the limit allowed, and not what was needed.
 """
