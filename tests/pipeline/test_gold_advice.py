@@ -189,6 +189,7 @@ def test_advice_is_for_the_user_or_without_a_login_for_the_client_id(spark):
         ("alice", None, "producer_byte_rate", 3, 0, None, 3_800),
         (None, "x", "producer_byte_rate", 3, 0, None, 890),
         (None, "y", "consumer_byte_rate", 3, 0, None, 640),
+        (None, "z", "producer_byte_rate", 3, 0, None, 1_200),
     ]
     assert rows_of(found, "date", "basis")[0][1] == SIMULATED
 
