@@ -297,10 +297,10 @@ async def import_quotas(call: Call) -> Reply:
     rows = await collect_by_key(call.views.quotas.each_quota(), _entity)
     call.to_free.extend([wanted, rows])
     unread = list(map(refused_json, call.refused))
-    unread += [
+    unread += await collect(
         as_json(RefusedQuota(pairs_of(listed[index]["entity"]), _INVALID, reason, lines[index]))
         for index, reason in parsed.refused.items()
-    ]
+    )
     # An entity of which the entry is refused is not one that the file does not list.
     changes = await differences(wanted, rows, prune=call.query["prune"] and not unread)
     version = await version_of(_each_change(changes))
