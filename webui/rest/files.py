@@ -75,10 +75,14 @@ async def _read_json(body: bytes, schema: Record) -> FileContent:
         line = _line_of(text, reader.at)
         raise Problem(400, f"Line {line}: not valid JSON: {error.reason}.", line=line) from None
     except Invalid as error:
-        if reader.element is not None:
-            reader.refused.append((reader.element, error))
-            raise _refused(await collect(_entries(text, reader.refused))) from None
-        raise _invalid(error, None) from None
+        if reader.element is None:
+            raise _invalid(error, None) from None
+        reader.refused.append((reader.element, error))
+        too_many = True
+    else:
+        too_many = False
+    if too_many:
+        raise _refused(await collect(_entries(text, reader.refused)))
     lines = {name: await collect(_lines(text, starts)) for name, starts in reader.starts.items()}
     return FileContent(found, lines, await collect(_entries(text, reader.refused)))
 
