@@ -127,7 +127,7 @@ def _find(
 
     A named topic that the client may not describe has an error and no offsets; a list of all omits it.
     """
-    committed, security = services.groups.coordinator.offsets.committed(group_id), services.security
+    committed, security = services.groups.committed(group_id), services.security
     image, by_id = services.control.image, context.api_version >= IDS_SINCE
     if topics is None:
         for name, offsets in list(committed.items()):  # it may change between two slices

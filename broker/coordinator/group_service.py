@@ -166,6 +166,25 @@ class GroupService:
         """
         return self.write_now(self.coordinator.expire(now, on_failure), now)
 
+    def committed(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
+        """Return the offsets whose records are written, by topic and partition: those of a call that is being
+        written do not count yet. It is the group's own mapping where no call changes it. (Kafka:
+        OffsetMetadataManager.fetchOffsets at the last committed offset)
+        """
+        offsets = self.coordinator.offsets.committed(group_id)
+        before: dict[str, dict[int, CommittedOffset | None]] = {}
+        for writing in self._open:
+            for owner, topic, partition, previous in writing.effects.overwritten:
+                if owner == group_id:
+                    before.setdefault(topic, {}).setdefault(partition, previous)
+        if not before:
+            return offsets
+        written = dict(offsets)
+        for topic, some in before.items():
+            merged = {**offsets.get(topic, {}), **some}
+            written[topic] = {at: offset for at, offset in merged.items() if offset is not None}
+        return {topic: some for topic, some in written.items() if some}
+
     def log_of(self, group_id: str) -> PartitionLog:
         """Return the log with the group's offsets. Raises ApiError."""
         return self._logs.of(group_id).log

@@ -110,6 +110,38 @@ async def test_deleted_groups_stay_deleted(ready: Harness, tmp_path: Path) -> No
     after.close()
 
 
+async def all_committed(harness: Harness) -> dict[tuple[str, int], int]:
+    (answer,) = (
+        await harness.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=None)]))
+    ).groups
+    return {
+        (topic.name, each.partition_index): each.committed_offset
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+async def test_an_offset_counts_once_its_record_is_written(ready: Harness) -> None:
+    asking = await ready.stage(commit_request(7))
+    assert (await committed(ready), await all_committed(ready)) == (-1, {})
+    ready.deliver([asking])
+    assert (await committed(ready), await all_committed(ready)) == (7, {("orders", 0): 7})
+    await commit(ready, 1, partition=1)
+    later = [await ready.stage(commit_request(offset)) for offset in (8, 9)]
+    assert await all_committed(ready) == {("orders", 0): 7, ("orders", 1): 1}
+    ready.deliver(later)
+    assert await all_committed(ready) == {("orders", 0): 9, ("orders", 1): 1}
+
+
+async def test_an_offset_counts_until_its_tombstone_is_written(ready: Harness) -> None:
+    await commit(ready, 7)
+    topics = [OffsetDeleteRequestTopic("orders", [OffsetDeleteRequestPartition(0)])]
+    asking = await ready.stage(OffsetDeleteRequest(GROUP, topics))
+    assert (await committed(ready), await all_committed(ready)) == (7, {("orders", 0): 7})
+    ready.deliver([asking])
+    assert (await committed(ready), await all_committed(ready)) == (-1, {})
+
+
 async def test_answers_leave_after_the_commit_and_not_before(ready: Harness) -> None:
     log = ready.partitions.log(OFFSETS, 0)
     assert log is not None
