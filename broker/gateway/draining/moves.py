@@ -60,7 +60,7 @@ class _Move:
         self.askers: dict[GatewayChannel, None] = {}
         self.held: dict[GatewayChannel, None] = {}
         self.changed = trio.Event()
-        self.is_told = False
+        self.has_forwarded = False
 
 
 class Moves:
@@ -103,7 +103,7 @@ class Moves:
             self._tasks.start_soon(self._run, client, move, name="gateway-drain-move")
         move.askers[channel] = None
         _hold(move, channel)
-        return move.is_told
+        return move.has_forwarded
 
     def changed(self, channel: GatewayChannel) -> None:
         """Look again at a client: one of its connections has closed, or sent or answered a request."""
@@ -126,7 +126,7 @@ class Moves:
                     await move.changed.wait()
             if self._open(client):
                 await trio.sleep(SETTLES_S)
-            move.is_told = True
+            move.has_forwarded = True
             for channel in move.askers:
                 _read_on(channel)
             await trio.sleep(LEAVES_S)
@@ -136,7 +136,7 @@ class Moves:
         finally:
             del self._moves[client]
             for channel in move.held:
-                if move.is_told and _has_left(channel):
+                if move.has_forwarded and _has_left(channel):
                     # What it has sent is on its way to the new address, too.
                     channel.client.leave(MOVED)
                 else:
