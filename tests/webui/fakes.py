@@ -608,6 +608,9 @@ class FakeBroker(
     def broker_config_version(self, name: str) -> int:
         return len(self.altered)
 
+    def has_effect(self, key: str) -> bool:
+        return True
+
     def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
         yield
         set_now: dict[str, bool] = {}

@@ -159,6 +159,9 @@ class ClusterMetadata(MetadataViews):
             return super().describe_configs(resource)
         return _read(self._readings.value(Part.TOPIC_CONFIGS, resource.name))
 
+    def has_effect(self, key: str) -> bool:
+        return True
+
     def describe_node(self, node_id: int) -> list[ConfigRow]:
         return self._readings.value(Part.NODE_CONFIGS, str(node_id)) or []
 

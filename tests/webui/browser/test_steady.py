@@ -1,5 +1,6 @@
 """Nothing moves while values change: the browser's own measure of layout shifts stays at 0 on live pages."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -108,15 +109,46 @@ def test_rows_keep_their_places_until_they_are_sorted_again(
     opened = page.go("/groups")
     names = opened.locator("#table tbody tr a.name")
     expect(names).to_have_text(["one", "two", "three"])
+    again = opened.get_by_role("button", name="Sort again")
+    expect(again).to_be_hidden()
     opened.evaluate(SHIFTS)
     show(one=30, two=99, three=40)
     expect(opened.locator("#table tbody tr", has_text="99")).to_be_visible()
     expect(names).to_have_text(["one", "two", "three"])
+    expect(again).to_have_attribute(
+        "title", re.compile("Values have changed since the rows were sorted, at ")
+    )
     show(one=30, four=50, three=40)  # a new row takes the place of one that went
     expect(names).to_have_text(["one", "four", "three"])
     assert opened.evaluate("() => window.shifts") == []
-    opened.locator("th").get_by_role("button", name="Lag").first.click()
+    again.click()
     expect(names).to_have_text(["four", "three", "one"])
+    expect(again).to_be_hidden()
+    opened.locator("th").get_by_role("button", name="Lag").first.click()
+    show(one=60, four=50, three=40)
+    expect(again).to_be_visible()
+    opened.locator("th").get_by_role("button", name="Lag").first.click()  # sorts, and does not turn the order
+    expect(names).to_have_text(["one", "four", "three"])
+
+
+def test_throttled_rows_say_that_their_order_is_old(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    def show(**times: int) -> None:
+        broker.throttled_rows = [
+            throttled(name, connection_id=name, times=each) for name, each in times.items()
+        ]
+
+    show(one=30, two=20)
+    page.sign_in()
+    opened = page.go("/throttled")
+    names, again = opened.locator("#table tbody tr a.name"), opened.get_by_role("button", name="Sort again")
+    expect(names).to_have_text(["one", "two"])
+    expect(again).to_be_hidden()
+    show(one=30, two=40)
+    expect(again).to_be_visible()
+    expect(names).to_have_text(["one", "two"])
+    again.click()
+    expect(names).to_have_text(["two", "one"])
+    expect(again).to_be_hidden()
 
 
 def firing(*groups: str) -> list[AlertRow]:

@@ -7,6 +7,7 @@ import { LineChart } from "./chart.js";
 import { question } from "./connection_closing.js";
 import { empty, h, icon, iconButton, iconLink, replace, setText, skeleton } from "./dom.js";
 import { entityText, nodeText, ruleLink, rulePage, tagChips, tagText } from "./entity.js";
+import { OrderMark } from "./order_mark.js";
 import { QuotaMarks } from "./quota_marks.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { Slots } from "./slots.js";
@@ -176,6 +177,7 @@ function ask(row) {
 
 function sortBy(key) {
   const same = url.values.sort === key;
+  if (same && mark.button.dataset.old === "yes") return void sortAgain();
   url.set({ sort: key, order: same && url.values.order === "desc" ? "asc" : "desc" });
   show();
 }
@@ -213,6 +215,12 @@ function matches(row, needle) {
 }
 
 const slots = new Slots(table.keyOf);
+const mark = new OrderMark(count, sortAgain);
+
+function sortAgain() {
+  slots.choice = null;
+  show();
+}
 
 function show() {
   if (!arrived) return;
@@ -223,7 +231,9 @@ function show() {
   const needle = q.toLowerCase();
   const rows = [...channels.values()].filter((row) => matches(row, needle)).sort(compare);
   table.showSort(sort, order);
-  table.show(slots.place(rows, `${q} ${sort} ${order}`));
+  const placed = slots.place(rows, `${q} ${sort} ${order}`);
+  table.show(placed);
+  mark.show(placed.filter(Boolean).some((row, at, all) => at > 0 && compare(all[at - 1], row) > 0));
   const shown = rows.length ? table.element : nothing(needle);
   if (box.firstChild !== shown) replace(box, shown);
   const now = [...channels.values()].filter((row) => row.goneAt === null).length;
