@@ -317,6 +317,13 @@ def test_an_alert_is_silenced_and_the_silence_ends(alerts: Any, expect: Any, bro
     alerts.get_by_role("button", name="Undo").click()
     expect(row(alerts, "silences", "works")).to_be_visible()
     alerts.get_by_label("Edit works").click()
+    expect(alerts.get_by_label("Lasts from now")).to_have_value(re.compile(r"^(2 h|1\d\d min)$"))
+    alerts.get_by_label("About", exact=True).fill("orders*")
+    save.click()  # what was not changed ends when it did
+    expect(row(alerts, "silences", "works")).to_contain_text("orders*")
+    kept = broker.metadata.image.alert_silences["works"].silence
+    assert kept.match == "orders*" and abs(kept.ends_at_ms - ends_at_ms) < 30_000
+    alerts.get_by_label("Edit works").click()
     alerts.get_by_label("Lasts from now").fill("1 h")
     alerts.get_by_label("Rule", exact=True).select_option("")
     save.click()

@@ -64,8 +64,8 @@ export class QuotaEditor extends Editor {
       const shown = writeLimit(key, (mode === "until" ? this.temporary : this.permanent)[key]?.value);
       if (input.value === field.filled) input.value = shown;
       field.filled = shown;
-      const below = writeLimit(key, this.permanent[key]?.value);
-      input.placeholder = mode === "until" && below ? `${below} permanently` : "no limit";
+      const below = this.permanent[key]?.value;
+      input.placeholder = mode === "until" && below !== undefined ? `${rate(key, below)} permanently` : "no limit";
     }
     this.mode = mode;
     this.times.element.hidden = mode !== "until";

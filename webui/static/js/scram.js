@@ -79,13 +79,17 @@ class CredentialForm extends ProvenForm {
     };
     const mechanism = h("select", { id: `${id}-mechanism`, onchange: say }, MECHANISMS.map((each) => h("option", { value: each }, each)));
     const password = h("input", { id: `${id}-password`, type: "password", autocomplete: "new-password", maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-password-note` });
-    const made = h("div", { "aria-live": "polite" });
+    const made = h("div", { "aria-live": "polite", hidden: true });
     const generate = () => {
       const bytes = crypto.getRandomValues(new Uint8Array(24));
       password.value = btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_");
+      made.hidden = false;
       replace(made, copyable(password.value, "The generated password"));
     };
-    const typed = () => replace(made);
+    const typed = () => {
+      made.hidden = true;
+      replace(made);
+    };
     password.addEventListener("input", typed);
     const iterations = h("input", { id: `${id}-iterations`, type: "text", inputmode: "numeric", autocomplete: "off", "aria-describedby": `${id}-iterations-note`, placeholder: String(USUAL) });
     iterations.value = row ? String(row.iterations) : "";
