@@ -57,7 +57,8 @@ class GroupRow(msgspec.Struct, frozen=True):
     `lag_is_known`, the lag of some partitions could not be read, and `lag` is that of the others. `lost`
     records of the lag were deleted before the group read them, None if unknown. `lag_per_s` is how fast the
     lag has grown in the last `lag_trend_s` seconds, negative while the group catches up; both are None until
-    it is known: webui.live.lag_history fills them in. `by_topic` is the lag by topic, None where the views do not keep it.
+    it is known: webui.live.lag_history fills them in. `by_topic` is the lag by topic, None where the views do
+    not keep it.
     """
 
     group_id: str

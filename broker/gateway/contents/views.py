@@ -42,6 +42,10 @@ class ClusterTopics(TopicViews):
     def has_topic(self, name: str) -> bool:
         return name in self._topics()
 
+    def topic_id(self, name: str) -> bytes | None:
+        found = self._topics().get(name)
+        return None if found is None else found.row.topic_id
+
     def topic(self, name: str) -> TopicRow | None:
         found = self._topics().get(name)
         return None if found is None else found.row

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from broker.controller.rows.topics import TopicClientRow
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, group, topic
+from tests.webui.rows import connection, group, topic, upstream
 
 
 @pytest.fixture
@@ -33,6 +33,17 @@ def test_a_connection_row_has_its_client_and_its_mute_state(busy: Watched, expec
     expect(opened.locator("tbody tr", has_text="bob")).to_contain_text("TLSv1.3")
     opened.get_by_label("Filter connections").select_option("tls")
     expect(opened.locator("tbody tr")).to_have_count(1)
+
+
+def test_a_gateway_shows_the_clients_of_a_topic_that_it_knows(
+    busy: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.upstream_row = upstream()
+    opened = busy.go("/topics/orders?tab=consumers")
+    expect(opened.locator("main")).to_contain_text("or read from it, through this gateway")
+    row = opened.get_by_role("region", name="Clients").locator("tbody tr")
+    for words in ("shop", "alice", "librdkafka 2.16.0", "writes, reads", "3"):
+        expect(row).to_contain_text(words)
 
 
 def test_a_connection_row_has_its_balancer(page: Watched, expect: Any, broker: FakeBroker) -> None:

@@ -313,7 +313,8 @@ def test_a_limit_is_raised_until_a_time_and_the_raise_is_undone(
     quotas.locator("#times-until").fill("2027-01-15T12:00")
     command = quotas.locator(".copyable pre")
     expect(command).to_contain_text(
-        "weir quotas --console http://127.0.0.1:8080 set --client-id app producer_byte_rate=5000000 --until 2027-01-15T"
+        "weir quotas --console http://127.0.0.1:8080 set --client-id app "
+        "producer_byte_rate=5000000 --until 2027-01-15T"
     )
     quotas.get_by_role("button", name="Save limits").click()
     expect(quotas.locator("form.editor")).to_have_count(0)
