@@ -271,6 +271,17 @@ def test_a_concurrent_change_of_a_rule_is_reported(alerts: Any, expect: Any, bro
     expect(row(alerts, "table", "lagging")).to_contain_text("exceeds 10 records")
 
 
+def test_a_long_silence_leaves_its_buttons_in_sight(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    name, match = "a-reason-without-end-" * 3, "a-client-without-end-" * 12
+    alerts.get_by_role("button", name="Add a silence").click()
+    alerts.get_by_label("Reason").fill(name)
+    alerts.get_by_label("About", exact=True).fill(match)
+    alerts.get_by_role("button", name="Save silence").click()
+    box = alerts.get_by_label(f"End {name}").bounding_box()
+    assert box["x"] + box["width"] <= alerts.viewport_size["width"]
+    expect(row(alerts, "silences", name)).to_contain_text(re.compile(r"in (1 h 0|59) min"))
+
+
 def test_others_see_alerts_and_change_what_they_may(page: Watched, broker: FakeBroker) -> None:
     broker.add_destination("on-call")
     broker.add_rule("lagging", LAG)

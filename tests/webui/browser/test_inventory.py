@@ -35,6 +35,18 @@ def test_a_connection_row_has_its_client_and_its_mute_state(busy: Watched, expec
     expect(opened.locator("tbody tr")).to_have_count(1)
 
 
+def test_long_names_of_a_topics_clients_leave_the_figures_in_sight(
+    busy: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    long = "a-name-without-end-" * 12
+    broker.topic_clients["orders"] = [TopicClientRow(long, long, long, "1", 3, 2, 1)]
+    opened = busy.go("/topics/orders?tab=consumers")
+    region = opened.get_by_role("region", name="Clients")
+    expect(region.locator("tbody tr")).to_contain_text("writes, reads")
+    assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert region.locator("a.name").evaluate("each => each.clientWidth") > 200
+
+
 def test_a_gateway_shows_the_clients_of_a_topic_that_it_knows(
     busy: Watched, expect: Any, broker: FakeBroker
 ) -> None:

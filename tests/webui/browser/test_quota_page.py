@@ -85,6 +85,24 @@ def test_long_names_leave_the_page_its_form(
             assert row["height"] < (90 if width > 820 else 240), (tab, row)
 
 
+def test_times_that_the_broker_refuses_are_marked(stocked: Watched, expect: Any) -> None:
+    opened = stocked.go("/quotas/user=alice")
+    opened.get_by_role("button", name="Edit").click()
+    opened.get_by_text("Until", exact=True).first.click()
+    opened.get_by_label("Produce per second").fill("5 MB")
+    opened.get_by_label("When").select_option("weekly")
+    windows = opened.get_by_label("Windows")
+    windows.fill("Mon-Fri 9-17")
+    expect(opened.get_by_role("alert").filter(has_text="is no window")).to_be_visible()
+    expect(windows).to_have_attribute("aria-invalid", "true")
+    windows.fill("Mon-Fri 09:00-17:00")
+    expect(opened.locator(".copyable pre")).to_contain_text("--weekly 'Mon-Fri 09:00-17:00")
+    expect(windows).not_to_have_attribute("aria-invalid", "true")
+    opened.get_by_label("Time zone").fill("Mars")
+    expect(opened.get_by_label("Time zone")).to_have_attribute("aria-invalid", "true")
+    expect(opened.get_by_role("alert").filter(has_text="unknown time zone 'Mars'")).to_be_visible()
+
+
 def test_the_clients_of_a_rule_are_listed_with_the_rule_that_applies(stocked: Watched, expect: Any) -> None:
     opened = stocked.go("/quotas/client-id=app?tab=clients")
     rows = opened.get_by_role("region", name="Clients").locator("tbody tr")
