@@ -45,6 +45,9 @@ def test_long_names_of_a_topics_clients_leave_the_figures_in_sight(
     expect(region.locator("tbody tr")).to_contain_text("writes, reads")
     assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
     assert region.locator("a.name").evaluate("each => each.clientWidth") > 200
+    opened.set_viewport_size({"width": 390, "height": 844})
+    client, software = (region.locator("td").nth(at).bounding_box() for at in (0, 1))
+    assert region.locator("a.name").bounding_box()["width"] <= client["width"] <= software["x"]
 
 
 def test_a_gateway_shows_the_clients_of_a_topic_that_it_knows(

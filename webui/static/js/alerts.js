@@ -250,8 +250,8 @@ function show() {
     const shown = rows.length ? table.element : NOTHING[name];
     if (boxes[name].firstChild !== shown) replace(boxes[name], shown);
   }
-  // What is below stays where it is when alerts end.
-  boxes.active.style.minHeight = `${boxes.active.offsetHeight}px`;
+  // What is below stays where it is when alerts end; on a phone each is a card of its own height.
+  if (innerWidth > 960) boxes.active.style.minHeight = `${boxes.active.offsetHeight}px`;
   const firing = state.alerts.filter(({ state: each }) => each === "firing").length;
   setText(document.getElementById("active-count"), firing ? `${counted(firing, "alert")} firing` : "");
 }
