@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from broker.common.temporary_limits import TemporaryLimit, times_of
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.path_names import escaped, unescaped
 from webui.schema import Record, Text
@@ -155,28 +156,30 @@ def limit_in_json(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
-def shell_command(endpoint: ClientEndpoint, edit: QuotaAlteration) -> str:
+def shell_command(info: ServerInfo, edit: QuotaAlteration) -> str:
     """Return the command for all of `edit`: limits with Kafka's tool, shadow mode and temporary limits with
     Weir's.
     """
-    commands = [kafka_configs(endpoint, edit.entity, edit.ops)]
+    commands = [kafka_configs(info.endpoint, edit.entity, edit.ops)]
     if edit.shadow is not None:
-        commands.append(_weir_quotas("set", edit.entity, ["--shadow" if edit.shadow else "--enforce"]))
+        commands.append(_weir_quotas(info, "set", edit.entity, ["--shadow" if edit.shadow else "--enforce"]))
     ended = [op.key for op in edit.temporary if op.limit is None]
     if ended:
-        commands.append(_weir_quotas("remove", edit.entity, ["--temporary", *ended]))
+        commands.append(_weir_quotas(info, "remove", edit.entity, ["--temporary", *ended]))
     by_times: dict[TemporaryLimit, list[str]] = {}
     for op in edit.temporary:
         if op.limit is not None:
             times = replace(op.limit, value=0.0)
             by_times.setdefault(times, []).append(f"{op.key}={plain(op.limit.value)}")
     for times, values in by_times.items():
-        commands.append(_weir_quotas("set", edit.entity, [*values, *_time_options(times)]))
+        commands.append(_weir_quotas(info, "set", edit.entity, [*values, *_time_options(times)]))
     return " && ".join(command for command in commands if command)
 
 
-def _weir_quotas(verb: str, entity: EntityPairs, more: Iterable[str]) -> str:
-    words = ["weir", "quotas", verb]
+def _weir_quotas(info: ServerInfo, verb: str, entity: EntityPairs, more: Iterable[str]) -> str:
+    """The console is always named: the shell's WEIR_CONSOLE may be another broker's."""
+    where = ["--console", info.console.rstrip("/")] if info.console else []
+    words = ["weir", "quotas", *where, verb]
     for kind, name in entity:
         words += [f"--{kind}-default"] if name is None else [f"--{kind}", name]
     return shlex.join([*words, *more])

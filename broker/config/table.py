@@ -87,6 +87,12 @@ SPELLINGS: Final[dict[str, Setting]] = {
 """By every spelling."""
 
 
+GATEWAY_KEYS: Final = frozenset(
+    described.key for section in (UpstreamConfig, GatewayConfig) for _, described in settings_of(section)
+)
+"""Keys without effect at a broker that is no gateway."""
+
+
 def setting_of(key: str) -> Setting | None:
     """Return the setting of `key`, in any spelling or for one listener; None if the key is unknown."""
     listener, bare = split_listener(key)

@@ -9,19 +9,29 @@ Most reads have one whole request, with the client id of the one before, that ne
 forwarded: `read` does that by itself, as calls cost more than their work.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
+from itertools import islice
 from struct import Struct
 from typing import Final
 
+from broker.api.requests.topics_used import MAX_TOPICS
 from broker.common.errors import ProtocolViolation
 from broker.gateway.channel import DRAINING, GatewayChannel, LocalRequest, UpstreamState
 from broker.gateway.client_racks import MAX_BYTES, Rack, lacks_rack, with_rack
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
 from broker.gateway.internal_topics import PREFIX
 from broker.gateway.own_topics import IDS_FROM, TRANSACTIONAL_FROM, FetchTopics, ProduceTopics
-from broker.gateway.routes import AskedRequest, ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
+from broker.gateway.routes import (
+    NEVER,
+    AskedRequest,
+    ForwardedRequest,
+    ForwardRoute,
+    ForwardRoutes,
+    Treatment,
+)
 from broker.gateway.splice import Splice, TargetError
+from broker.gateway.topics_named import fetched_topics
 from broker.gateway.upstream_receive import UpstreamReceive, loss_of
 from broker.network.connection.channel import has_arrivals
 from broker.network.connection.frame_pool import FramePool
@@ -102,6 +112,9 @@ NO_TAGS: Final = 1 << 24
 ONE_TOPIC: Final = 2
 """How the array of topics of a flexible request with one topic begins."""
 
+KEPT_BEGINNINGS: Final = 64
+"""Beginnings of topics of a Fetch by which a connection's repeated topics are recognized; ours."""
+
 NOTED_BYTES: Final = 256
 """The largest request whose repetition is recognized; ours."""
 
@@ -116,6 +129,7 @@ class ClientReceive(Receive):
         "_approved",
         "_approved_route",
         "_asked",
+        "_beginnings",
         "_forwarder",
         "_left",
         "_local",
@@ -156,6 +170,8 @@ class ClientReceive(Receive):
         self._noted = b""
         self._noted_route: ForwardRoute | None = None
         self._topics: FetchTopics | ProduceTopics | None = None
+        self._beginnings: tuple[bytes, ...] = ()
+        """How the topics of its Fetches begin that are noted already."""
         self._approved = UNUSUAL
         self._approved_route: ForwardRoute | None = None
         self.rack: Rack | None = None
@@ -253,6 +269,11 @@ class ClientReceive(Receive):
                     return self._forward(scratch, count)
             elif forwarder.buffer.find(PREFIX, usual.size, count) >= 0:
                 return self._forward(scratch, count)
+            at = usual.size + route.names_at
+            if forwarder.buffer[at] > route.no_topics and not forwarder.buffer.startswith(
+                self._beginnings, at
+            ):
+                self._note_fetched(route, scratch[usual.size - 4 : count])
             if self.rack is not None:
                 channel.bytes_in += count  # of what the client has sent
                 count = self._name_rack(self.rack, route, usual.size - 4, count)
@@ -312,6 +333,8 @@ class ClientReceive(Receive):
         if route.treatment is FETCH:
             if own.are_fetched(body, route.version):
                 return True
+            if route.no_topics < NEVER:
+                self._note_fetched(route, body)
             if not is_whole:
                 self._topics = FetchTopics(route.version, own, body)
             return False
@@ -330,10 +353,12 @@ class ClientReceive(Receive):
             and (own.is_known or route.version < IDS_FROM)
             and _names_none(body, route.version, own.ids)
         ):
+            self._note_written((_first_written(body, route.version),))
             return False
         topics = ProduceTopics(route.version, own, flexible=route.flexible)
         if topics.find(body):
             return True
+        self._note_written(topics.names)
         if topics.only:
             if route.usual_above < int.from_bytes(body[:4], "big") < route.usual_below:
                 self._approved, self._approved_route = bytes(body[4 : topics.only]), route
@@ -342,6 +367,35 @@ class ClientReceive(Receive):
                 return True
             self._topics = topics
         return False
+
+    def _note_written(self, topics: Iterable[str | bytes]) -> None:
+        """Note topics that a Produce names, up to MAX_TOPICS of the connection."""
+        written = self.channel.topics_written
+        new = [each for each in topics if each not in written]
+        if new and len(written) < MAX_TOPICS:
+            self.channel.topics_written = written.union(new[: MAX_TOPICS - len(written)])
+
+    def _note_fetched(self, route: ForwardRoute, body: memoryview) -> None:
+        """Note the topics that a Fetch names, up to MAX_TOPICS of the connection, and how they begin. `body`
+        begins behind the client id.
+        """
+        at = end = route.names_at + 4
+        known = self.channel.topics_read
+        new: set[str | bytes] = set()
+        for topic, topic_end in islice(
+            fetched_topics(body, route.version, flexible=route.flexible), MAX_TOPICS
+        ):
+            if not new:
+                end = topic_end
+            new.add(topic)
+        if not new <= known:
+            known = self.channel.topics_read = known.union(
+                sorted(new - known, key=str)[: MAX_TOPICS - len(known)]
+            )
+        if len(known) >= MAX_TOPICS:
+            self._beginnings = (b"",)  # of everything: no more are noted
+        elif new:
+            self._beginnings = (bytes(body[at:end]), *self._beginnings[: KEPT_BEGINNINGS - 1])
 
     def reconsider(self) -> None:
         """Look again through the topics that were approved: the ids of the gateways' topics have changed."""
@@ -731,6 +785,8 @@ class ClientReceive(Receive):
         if topics.find(data) or not (self._left or topics.is_complete):
             self._give_up_unfinished()
             raise ProtocolViolation(REFUSED)
+        if isinstance(topics, ProduceTopics):
+            self._note_written(topics.names)
         if topics.is_done or not self._left:
             self._topics = None
 
@@ -832,6 +888,14 @@ def _names_none(body: memoryview, version: int, ids: tuple[bytes, ...]) -> bool:
     except IndexError:
         return False
     return at <= len(data)
+
+
+def _first_written(body: memoryview, version: int) -> str | bytes:
+    """Return the first topic of a Produce of which `_names_none` is true."""
+    at = TOPICS_AT + 1
+    if version >= IDS_FROM:
+        return bytes(body[at : at + 16])
+    return bytes(body[at + 1 : at + body[at]]).decode(errors="replace")
 
 
 def _acks(data: memoryview, at: int, end: int, frame_end: int, route: ForwardRoute) -> int:

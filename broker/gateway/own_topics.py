@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from broker.api.requests.topics_used import MAX_TOPICS
 from broker.common.errors import ErrorCode, ProtocolViolation
 from broker.config.sections.broker import EVENTS
 from broker.gateway.internal_topics import PREFIX
@@ -182,7 +183,7 @@ class ProduceTopics:
     `skip` are the next bytes that need not be seen, `is_done` says that no more need be: then the
     request `is_complete`. One that ends before is not understood, and must not be forwarded: the broker could
     understand something else. `only` is where the name of the first topic ends in the first bytes, if the
-    request has no other one, else 0.
+    request has no other one, else 0. `names` are the first topics, or their ids, MAX_TOPICS at most.
     """
 
     __slots__ = (
@@ -194,6 +195,7 @@ class ProduceTopics:
         "_topics",
         "_version",
         "is_done",
+        "names",
         "only",
         "skip",
     )
@@ -204,6 +206,7 @@ class ProduceTopics:
             raise ProtocolViolation(UNKNOWN)
         self.skip = 0
         self.only = 0
+        self.names: list[str | bytes] = []
         self.is_done = False
         self._version = version
         self._flexible = flexible
@@ -274,7 +277,10 @@ class ProduceTopics:
             begin, at = self._name(data, at)
             if data[begin : min(begin + len(PREFIX), at)] == PREFIX:
                 return -1
+        name = bytes(data[begin:at])
         self._partitions, at = self._count(data, at)
+        if len(self.names) < MAX_TOPICS:
+            self.names.append(name if self._version >= IDS_FROM else name.decode(errors="replace"))
         self._topics -= 1
         self._step = self._partition
         return at

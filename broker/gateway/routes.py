@@ -22,6 +22,7 @@ from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.own_topics import TRANSACTIONAL_FROM
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
 from broker.gateway.throttle_time import throttle_offset
+from broker.gateway.topics_named import TOPICS_AT
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.metrics.histogram import BUCKET_OF, LINEAR, bucket_of
 from broker.network.connection.channel import Channel
@@ -85,17 +86,23 @@ MAX_OTHERS: Final = 64
 """Routes beyond these that are kept at once; ours. The oldest one makes room for another one."""
 
 
+NEVER: Final = 256
+"""More than a byte can be: the topics of such a request are not noted."""
+
+
 class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
     `plain_ending` has none. With `collects`, responses are passed on when they are whole, and have at most
     `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. The fetch
-    quota is charged for them if the API `is_fetch`. `topics_at` is the offset of the topics of a Fetch by id,
-    behind the four bytes after a usual client id. With `answers`, a request is LOCAL only if that returns
-    True; with `refuses_replicas`, a Fetch is if it is a replica's. A Produce or Fetch that is refused is
-    answered if it has up to `max_refused` bytes: 0 in a version that the codec does not know. A request is a
-    usual one if the number in the four bytes behind its client id is between `usual_above` and `usual_below`;
-    see `client_receive`. One that `takes_rack` can name a rack. With `repeats`, an equal request of the same
-    connection is forwarded too. `last` is the response that was rewritten last.
+    quota is charged for them if the API `is_fetch`. `topics_at` is the offset of the topics of a Fetch by
+    id, behind the four bytes after a usual client id; `names_at` is that of the last byte of the number of
+    topics, of a Fetch whose topics are noted; up to `no_topics` it has none. With `answers`, a request is
+    LOCAL only if that returns True; with `refuses_replicas`, a Fetch is if it is a replica's. A Produce or
+    Fetch that is refused is answered if it has up to `max_refused` bytes: 0 in a version that the codec
+    does not know. A request is a usual one if the number in the four bytes behind its client id is between
+    `usual_above` and `usual_below`; see `client_receive`. One that `takes_rack` can name a rack. With
+    `repeats`, an equal request of the same connection is forwarded too. `last` is the response that was
+    rewritten last.
     """
 
     def __init__(
@@ -132,6 +139,9 @@ class ForwardRoute:
         self.refuses_replicas = refuses_replicas
         self.throttle_at: int | None = throttle_offset(api_key, version)
         self.topics_at = FETCH_TOPICS_AT.get(version, 0) if treatment is Treatment.FETCH else 0
+        topics_at = TOPICS_AT.get(version) if api_key == ApiKey.FETCH else None
+        self.names_at = 0 if topics_at is None else topics_at - (4 if self.flexible else 1)
+        self.no_topics = NEVER if topics_at is None else int(self.flexible)
         is_written = treatment in RECORDS.values() and version >= known_versions(api_key)[0]
         self.max_refused = MAX_REFUSED if is_written else 0
         self.usual_above, self.usual_below = _usual_starts(treatment, version, flexible=self.flexible)

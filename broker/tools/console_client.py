@@ -6,6 +6,7 @@ message for the user.
 
 import json
 import os
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -31,6 +32,8 @@ COMPLETIONS: Final = 100
 COMPLETED_WITHIN_S: Final = 2
 
 _PORTS: Final = {"http": 80, "https": 443}
+_OWN_HOST: Final = re.compile(r"^(http://)[^/@:]+\.localhost(?=[:/]|$)", re.IGNORECASE)
+"""The console's name in a browser on its machine, which few resolvers know (RFC 6761)."""
 
 
 NOT_FOUND: Final = 404
@@ -63,6 +66,7 @@ class Console(msgspec.Struct, frozen=True):
     @classmethod
     def at(cls, url: str, token: str, ca_file: str | None = None) -> "Console":
         """Return a console. Raises click.ClickException for an invalid URL, token or certificate file."""
+        url = _OWN_HOST.sub(r"\1localhost", url)
         if not url.startswith(("http://", "https://")):
             raise click.ClickException(f"invalid console URL: {url} (expected http:// or https://)")
         if not (token.isascii() and token.isprintable()):

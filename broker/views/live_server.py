@@ -208,14 +208,18 @@ class LiveServer:
                 yield
         return [SoftwareRow(*kind, count) for kind, count in found.items()]
 
-    def clients_of_topic(self, topic: str) -> Steps[list[TopicClientRow]]:
-        """Return the clients that use a topic, in no order, one connection per step; none at a gateway."""
+    def clients_of_topic(self, topic: str, topic_id: bytes) -> Steps[list[TopicClientRow]]:
+        """Return the clients that use a topic, in no order, one connection per step. A gateway knows some
+        topics by their ids only.
+        """
+        keys = {topic, topic_id}
         writing: Counter[tuple[str, str, str, str]] = Counter()
         reading: Counter[tuple[str, str, str, str]] = Counter()
         connections: Counter[tuple[str, str, str, str]] = Counter()
         for channel in list(self._server.channels()):
             yield
-            writes, reads = topic in channel.topics_written, topic in channel.topics_read
+            writes = not keys.isdisjoint(channel.topics_written)
+            reads = not keys.isdisjoint(channel.topics_read)
             if not writes and not reads:
                 continue
             client = (

@@ -8,6 +8,7 @@ import msgspec
 
 from broker.common.errors import ApiError
 from broker.common.slices import Steps
+from broker.config.table import GATEWAY_KEYS
 from broker.controller.alerts import shown_url
 from broker.controller.commands import ConfigResource
 from broker.controller.control import Committer, Control
@@ -41,6 +42,10 @@ class MetadataViews:
         Raises ApiError as DescribeConfigs does. The empty broker name means the settings of all brokers.
         """
         return describe_in_steps(resource, self._control.image, self._control.configuration)
+
+    def has_effect(self, key: str) -> bool:
+        """Return whether this server uses a broker's setting: a broker does not use those of gateways."""
+        return key not in GATEWAY_KEYS
 
     def describe_node(self, node_id: int) -> list[ConfigRow]:
         """Return the settings of a node of the upstream cluster, as last read; none at a broker."""

@@ -59,6 +59,11 @@ class TopicViews:
     def has_topic(self, name: str) -> bool:
         return name in self._image().topics
 
+    def topic_id(self, name: str) -> bytes | None:
+        """Return the topic's id, None if there is no such topic."""
+        topic = self._image().topics.get(name)
+        return None if topic is None else topic.topic_id
+
     def topic(self, name: str) -> TopicRow | None:
         topic = self._image().topics.get(name)
         return None if topic is None else run_through(self._row(name, topic))

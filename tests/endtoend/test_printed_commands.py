@@ -328,7 +328,8 @@ def test_the_command_of_the_doctor_raises_the_limit_that_is_nearly_used_up(
 
 def test_the_commands_of_weir_beside_an_edit_do_what_they_say(greeting: str) -> None:
     console = console_of(greeting)
-    environment = os.environ | {"WEIR_CONSOLE": f"http://{console}", "WEIR_TOKEN": TOKEN}
+    environment = os.environ | {"WEIR_TOKEN": TOKEN}
+    environment.pop("WEIR_CONSOLE", None)  # the shell knows nothing of this console
 
     def weir(*arguments: str) -> str:
         done = subprocess.run(
@@ -358,4 +359,4 @@ def test_the_commands_of_weir_beside_an_edit_do_what_they_say(greeting: str) -> 
                 if each["entity"] == entity
             ]
             assert rule["shadow"] is shadow
-    assert USER in weir("quotas", "list")
+    assert USER in weir("quotas", "--console", f"http://{console}", "list")

@@ -54,6 +54,22 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("http://weir-8080.localhost:8080", "http://localhost:8080"),
+        ("http://WEIR-1.LOCALHOST:1/", "http://localhost:1/"),
+        ("http://weir-80.localhost", "http://localhost"),
+        ("http://localhost:1", "http://localhost:1"),
+        ("http://weir.localhost.example:1", "http://weir.localhost.example:1"),
+        ("http://a@weir-1.localhost:1", "http://a@weir-1.localhost:1"),
+        ("https://weir-1.localhost:1", "https://weir-1.localhost:1"),
+    ],
+)
+def test_the_name_in_a_browser_is_that_of_this_machine(given: str, asked: str) -> None:
+    assert Console.at(given, TOKEN).url == asked
+
+
 @contextmanager
 def serving() -> Iterator[Server]:
     with Server() as server:

@@ -69,14 +69,16 @@ async def test_the_clients_of_a_topic_are_counted(tmp_path: Path, mock_clock: Mo
             broker.server.socket_server.channels(), key=lambda each: (each.software_version, each.id)
         )
         first.topics_written = first.topics_read = frozenset({"orders", "clicks"})
-        second.topics_read = other.topics_written = frozenset({"orders"})
+        topic_id = bytes(15) + b"\x07"
+        second.topics_read = frozenset({topic_id})  # as a gateway knows it
+        other.topics_written = frozenset({"orders"})
         third.topics_read = frozenset({"clicks"})
-        rows = run_through(broker.server.views.live.clients_of_topic("orders"))
+        rows = run_through(broker.server.views.live.clients_of_topic("orders", topic_id))
         assert sorted((row.software_version, row.connections, row.writing, row.reading) for row in rows) == [
             ("1", 2, 1, 2),
             ("2", 1, 1, 0),
         ]
-        assert run_through(broker.server.views.live.clients_of_topic("nothing")) == []
+        assert run_through(broker.server.views.live.clients_of_topic("nothing", bytes(16))) == []
 
 
 async def test_a_meter_has_a_window_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:

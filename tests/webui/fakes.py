@@ -528,7 +528,11 @@ class FakeBroker(
     def topics_of_groups(self) -> Iterator[Iterable[str]]:
         return ({each.topic for each in detail.offsets} for detail in list(self.group_rows))
 
-    def clients_of_topic(self, topic: str) -> Steps[list[TopicClientRow]]:
+    def topic_id(self, name: str) -> bytes | None:
+        row = self.topic(name)
+        return None if row is None else row.topic_id
+
+    def clients_of_topic(self, topic: str, topic_id: bytes) -> Steps[list[TopicClientRow]]:
         yield
         return list(self.topic_clients.get(topic, ()))
 
@@ -607,6 +611,9 @@ class FakeBroker(
 
     def broker_config_version(self, name: str) -> int:
         return len(self.altered)
+
+    def has_effect(self, key: str) -> bool:
+        return True
 
     def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
         yield

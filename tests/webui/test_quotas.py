@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.controller.commands import EntityPairs, QuotaAlteration, QuotaOp
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from webui.quotas import BadId, entity_of, id_of, kafka_configs, plain, shell_command
 
@@ -87,13 +88,12 @@ def test_settings_unknown_to_kafka_get_a_command_of_the_brokers_own_tool() -> No
         "kafka-configs.sh --bootstrap-server b:1 --alter --add-config producer_byte_rate=5 "
         "--entity-type users --entity-name 'al ice' --entity-type clients --entity-default"
     )
-    weir = "weir quotas set --user 'al ice' --client-id-default"
-    assert shell_command(ClientEndpoint("b:1"), QuotaAlteration(entity, (limit,))) == kafka
-    assert (
-        shell_command(ClientEndpoint("b:1"), QuotaAlteration(entity, (), shadow=True)) == f"{weir} --shadow"
-    )
+    info = ServerInfo(1, "weir 1", (ClientEndpoint("b:1"),), "http://weir-1.localhost:1/")
+    weir = "weir quotas --console http://weir-1.localhost:1 set --user 'al ice' --client-id-default"
+    assert shell_command(info, QuotaAlteration(entity, (limit,))) == kafka
+    assert shell_command(info, QuotaAlteration(entity, (), shadow=True)) == f"{weir} --shadow"
     both = QuotaAlteration(entity, (limit,), shadow=False)
-    assert shell_command(ClientEndpoint("b:1"), both) == f"{kafka} && {weir} --enforce"
+    assert shell_command(info, both) == f"{kafka} && {weir} --enforce"
 
 
 @pytest.mark.parametrize(

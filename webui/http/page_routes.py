@@ -198,6 +198,7 @@ def _page(
     kind: Kind | None = None,
 ) -> Response:
     views = console.backend.views
+    info = views.server_info()
     html = renderer.render(
         f"{template}.html",
         page=page,
@@ -212,7 +213,8 @@ def _page(
         browse_role=console.settings.browse_role,
         by_sign_on=is_of_provider(session.token),
         quota_callback=views.quotas.callback,
-        endpoint=views.server_info().endpoint,
+        endpoint=info.endpoint,
+        mechanisms=sorted({name for each in info.endpoints for name in each.mechanisms}),
     )
     return Response(html, content_type="text/html; charset=utf-8")
 

@@ -70,7 +70,7 @@ class _Tier:
 class LagHistory:
     def __init__(self) -> None:
         self._tiers = [_Tier(step_ms, kept) for step_ms, kept in TIERS]
-        self._trends: dict[str, float | None] = {}
+        self._trends: dict[str, tuple[float, int] | None] = {}
         """Those that were asked for since the last sample."""
 
     def is_due(self, now_ms: int) -> bool:
@@ -117,11 +117,12 @@ class LagHistory:
         if name not in self._trends:
             self._trends[name] = self._trend(name)
         trend = self._trends[name]
-        return row if trend is None else replace(row, lag_per_s=trend)
+        return row if trend is None else replace(row, lag_per_s=trend[0], lag_trend_s=trend[1])
 
-    def _trend(self, group: str) -> float | None:
+    def _trend(self, group: str) -> tuple[float, int] | None:
         """Return how many records a second a group falls behind, negative while it catches up: between the
-        first and the last third of the last samples. None if there are too few.
+        first and the last third of the last samples; and the seconds from the first of them to the last. None
+        if there are too few.
 
         Records that are lost leave the lag at once when the group goes on behind them. It has not read them,
         so they are no progress.
@@ -141,7 +142,9 @@ class LagHistory:
             return None
         third = len(known) // 3
         (from_ms, first), (to_ms, last) = _mean(known[:third]), _mean(known[-third:])
-        return (last - first) * 1_000 / (to_ms - from_ms) if to_ms > from_ms else None
+        if to_ms <= from_ms:
+            return None
+        return (last - first) * 1_000 / (to_ms - from_ms), (known[-1][0] - known[0][0]) // 1_000
 
     def falling_behind(self) -> Steps[list[tuple[str, int, float]]]:
         """Return group, lag and growth in records a second of the groups whose lag grows: all of the last

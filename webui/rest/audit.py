@@ -23,8 +23,7 @@ from broker.controller.commands import (
     TemporaryOp,
     Undo,
 )
-from broker.controller.rows.broker import AuditEntry
-from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.broker import AuditEntry, ServerInfo
 from broker.views.metadata import AuditFilter
 from webui.problem import PROBLEM, Problem
 from webui.problem_types import CHANGED_SINCE
@@ -88,13 +87,13 @@ def undo_edit(row: AuditEntry, quota: EntityPairs) -> QuotaAlteration:
     return QuotaAlteration(quota, (QuotaOp(row.key, None if row.old is None else float(row.old)),))
 
 
-def undo_command(endpoint: ClientEndpoint, row: AuditEntry) -> str:
+def undo_command(info: ServerInfo, row: AuditEntry) -> str:
     """Return the line for a shell that is equivalent to an undo; empty if no tool can do it."""
     if row.quota is not None:
-        return shell_command(endpoint, undo_edit(row, row.quota))
+        return shell_command(info, undo_edit(row, row.quota))
     if row.kind not in TOOL_TYPES:
         return ""
-    words = [*endpoint.tool("kafka-configs.sh"), "--alter"]
+    words = [*info.endpoint.tool("kafka-configs.sh"), "--alter"]
     words += ["--delete-config", row.key] if row.old is None else ["--add-config", _assignment(row)]
     words += ["--entity-type", TOOL_TYPES[row.kind]]
     words += ["--entity-name", row.entity] if row.entity else ["--entity-default"]
@@ -240,9 +239,9 @@ async def undo(call: Call) -> Reply:
     (row,) = await backend.views.metadata.audit(AuditFilter(seq=seq))
     if not validate_only:
         call.console.live.refresh()
-    endpoint = backend.views.server_info().endpoint
+    info = backend.views.server_info()
     reach = await _reach(call, row) if validate_only else []
-    answer = {"change": as_json(row), "command": undo_command(endpoint, row), "reach": reach}
+    answer = {"change": as_json(row), "command": undo_command(info, row), "reach": reach}
     if validate_only:
         return Reply(answer)
     made = await _newest(call, row)

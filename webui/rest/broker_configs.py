@@ -19,6 +19,7 @@ from broker.controller.commands import (
     ResourceType,
     Role,
 )
+from broker.controller.describe import ConfigSource
 from broker.controller.rows.broker import ConfigRow, ServerInfo
 from broker.controller.rows.quotas import BrokerQuotas
 from broker.views.console import Views
@@ -62,7 +63,12 @@ _PATCH: Final = Record(
 
 async def list_configs(call: Call) -> Reply:
     level, search = call.query["level"], call.query["search"].lower()
-    rows = [row for row in await rows_of(call, level) if search in row.name.lower()]
+    is_used = call.views.metadata.has_effect
+    rows = [
+        row
+        for row in await rows_of(call, level)
+        if search in row.name.lower() and (row.source != ConfigSource.DEFAULT or is_used(row.name))
+    ]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if is_dynamic(row) is call.query["dynamic"]]
     page = await list_page(call, rows, config_json, lambda row: row.name)
@@ -181,7 +187,8 @@ ROUTES: Final = (
     Route(
         "GET /api/v1/broker-configs",
         "listBrokerConfigs",
-        "The broker's settings: effective value, its source, and the values of all other sources.",
+        "The broker's settings: effective value, its source, and the values of all other sources. A broker "
+        "that is no gateway leaves out what only gateways use, unless it is set.",
         list_configs,
         {
             200: ResponseSpec(

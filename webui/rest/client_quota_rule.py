@@ -106,7 +106,7 @@ async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
         call.console.live.refresh()
     return {
         "current": current,
-        "command": shell_command(call.views.server_info().endpoint, edit),
+        "command": shell_command(call.views.server_info(), edit),
         "warnings": list(outcome.warnings),
         "reach": await reach_of(call.views, edit) if validate_only else [],
     }

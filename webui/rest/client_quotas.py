@@ -21,7 +21,7 @@ from broker.controller.commands import (
     Role,
     TemporaryOp,
 )
-from broker.controller.rows.client_endpoint import ClientEndpoint
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.fields import LEFT_OUT, Measured, Moment, Node, RuleEntity
 from broker.controller.rows.quotas import (
     MatchType,
@@ -318,7 +318,7 @@ def alteration_of(entry: Mapping[str, Any], where: str) -> QuotaAlteration:
 async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
-    endpoint = call.views.server_info().endpoint
+    info = call.views.server_info()
     if len(entries) == 1:
         rows = {entries[0].entity: await run_in_slices(call.views.quotas.quota(entries[0].entity))}
     else:
@@ -327,20 +327,20 @@ async def _results(
         found = await collect(row if row is not None and row.entity in wanted else None for row in every)
         rows = {row.entity: row for row in found}
     return await collect(
-        _result(endpoint, entry, outcome, rows.get(entry.entity))
+        _result(info, entry, outcome, rows.get(entry.entity))
         for entry, outcome in zip(entries, outcomes, strict=True)
     )
 
 
 def _result(
-    endpoint: ClientEndpoint, entry: QuotaAlteration, outcome: QuotaOutcome, row: QuotaRow | None
+    info: ServerInfo, entry: QuotaAlteration, outcome: QuotaOutcome, row: QuotaRow | None
 ) -> dict[str, Any]:
     return {
         "entity": json_of(entry.entity),
         "error": outcome.error.name,
         "message": outcome.message,
         "current": {} if row is None else row_json(row),
-        "command": shell_command(endpoint, entry),
+        "command": shell_command(info, entry),
         "warnings": list(outcome.warnings),
     }
 

@@ -274,7 +274,8 @@ ROUTES: Final = (
         {
             200: ResponseSpec(
                 "A page of groups; `lag` is the number of uncommitted records, `lost` of those that are "
-                "deleted by now, `lag_per_s` the growth of the lag in the last ten minutes. The order "
+                "deleted by now, `lag_per_s` the growth of the lag in the last `lag_trend_s` seconds, ten "
+                "minutes once so much is known. The order "
                 "`worst`, descending, has groups with lost records first, then those that fall behind",
                 GROUP_PAGE,
             )

@@ -130,9 +130,10 @@ async def topic_groups(call: Call) -> Reply:
 async def topic_clients(call: Call) -> Reply:
     name = call.path_params["name"]
     await fresh(call, Part.TOPICS)
-    if not call.views.topics.has_topic(name):
+    topic_id = call.views.topics.topic_id(name)
+    if topic_id is None:
         raise Problem(404, "Topic not found.")
-    rows = await run_in_slices(call.views.live.clients_of_topic(name))
+    rows = await run_in_slices(call.views.live.clients_of_topic(name, topic_id))
     return Reply(await table_page(call, TOPIC_CLIENTS, rows))
 
 
@@ -340,8 +341,8 @@ ROUTES: Final = (
     Route(
         "GET /api/v1/topics/{name}/clients",
         "listTopicClients",
-        "The connected clients that have written to a topic or read from it since they connected. A gateway "
-        "does not know them.",
+        "The connected clients that have written to a topic or read from it since they connected; at "
+        "a gateway those that have named it through this gateway in a Produce or a Fetch.",
         topic_clients,
         {200: ResponseSpec("A page of clients", TOPIC_CLIENT_PAGE), 404: _MISSING},
         query=page_query(TOPIC_CLIENTS),

@@ -35,8 +35,8 @@ class Connection(Protocol):
     """Position at which the prologue of the last usual request ends; 0 if there was none."""
     waiting: DelayedOperation | None
     """The most recent delayed operation of this connection; it does not outlive the connection."""
-    topics_written: frozenset[str]
-    topics_read: frozenset[str]
+    topics_written: frozenset[str | bytes]
+    topics_read: frozenset[str | bytes]
     """See `topics_used`."""
     withheld_since_ms: int
     """Time since which the request quota has withheld all fetched records; 0 if it has not."""

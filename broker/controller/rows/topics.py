@@ -56,8 +56,9 @@ class GroupRow(msgspec.Struct, frozen=True):
     (KIP-848), "share" (KIP-932) or "streams" (KIP-1071). `lag` is None where no offset is committed. Without
     `lag_is_known`, the lag of some partitions could not be read, and `lag` is that of the others. `lost`
     records of the lag were deleted before the group read them, None if unknown. `lag_per_s` is how fast the
-    lag has grown in the last minutes, negative while the group catches up, None until it is known:
-    webui.live.lag_history fills it in. `by_topic` is the lag by topic, None where the views do not keep it.
+    lag has grown in the last `lag_trend_s` seconds, negative while the group catches up; both are None until
+    it is known: webui.live.lag_history fills them in. `by_topic` is the lag by topic, None where the views do
+    not keep it.
     """
 
     group_id: str
@@ -69,6 +70,7 @@ class GroupRow(msgspec.Struct, frozen=True):
     lag_is_known: bool = True
     lost: int | None = None
     lag_per_s: float | None = None
+    lag_trend_s: int | None = None
     by_topic: Annotated[Mapping[str, int | None] | None, HIDDEN] = None
 
 

@@ -42,6 +42,10 @@ class ClusterTopics(TopicViews):
     def has_topic(self, name: str) -> bool:
         return name in self._topics()
 
+    def topic_id(self, name: str) -> bytes | None:
+        found = self._topics().get(name)
+        return None if found is None else found.row.topic_id
+
     def topic(self, name: str) -> TopicRow | None:
         found = self._topics().get(name)
         return None if found is None else found.row
@@ -158,6 +162,9 @@ class ClusterMetadata(MetadataViews):
         if resource.type != ResourceType.TOPIC:
             return super().describe_configs(resource)
         return _read(self._readings.value(Part.TOPIC_CONFIGS, resource.name))
+
+    def has_effect(self, key: str) -> bool:
+        return True
 
     def describe_node(self, node_id: int) -> list[ConfigRow]:
         return self._readings.value(Part.NODE_CONFIGS, str(node_id)) or []

@@ -243,8 +243,8 @@ class Channel:
         self.unrecorded_ns = 0
         self._waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0
-        self.topics_written: frozenset[str] = frozenset()
-        self.topics_read: frozenset[str] = frozenset()
+        self.topics_written: frozenset[str | bytes] = frozenset()
+        self.topics_read: frozenset[str | bytes] = frozenset()
         self.bytes_in = 0
         self.bytes_out = 0
         self.throttles = 0

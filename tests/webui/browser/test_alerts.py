@@ -271,6 +271,17 @@ def test_a_concurrent_change_of_a_rule_is_reported(alerts: Any, expect: Any, bro
     expect(row(alerts, "table", "lagging")).to_contain_text("exceeds 10 records")
 
 
+def test_a_long_silence_leaves_its_buttons_in_sight(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    name, match = "a-reason-without-end-" * 3, "a-client-without-end-" * 12
+    alerts.get_by_role("button", name="Add a silence").click()
+    alerts.get_by_label("Reason").fill(name)
+    alerts.get_by_label("About", exact=True).fill(match)
+    alerts.get_by_role("button", name="Save silence").click()
+    box = alerts.get_by_label(f"End {name}").bounding_box()
+    assert box["x"] + box["width"] <= alerts.viewport_size["width"]
+    expect(row(alerts, "silences", name)).to_contain_text(re.compile(r"in (1 h 0|59) min"))
+
+
 def test_others_see_alerts_and_change_what_they_may(page: Watched, broker: FakeBroker) -> None:
     broker.add_destination("on-call")
     broker.add_rule("lagging", LAG)
@@ -316,6 +327,13 @@ def test_an_alert_is_silenced_and_the_silence_ends(alerts: Any, expect: Any, bro
     expect(alerts.locator("#silences")).to_contain_text("No silence")
     alerts.get_by_role("button", name="Undo").click()
     expect(row(alerts, "silences", "works")).to_be_visible()
+    alerts.get_by_label("Edit works").click()
+    expect(alerts.get_by_label("Lasts from now")).to_have_value(re.compile(r"^(2 h|1\d\d min)$"))
+    alerts.get_by_label("About", exact=True).fill("orders*")
+    save.click()  # what was not changed ends when it did
+    expect(row(alerts, "silences", "works")).to_contain_text("orders*")
+    kept = broker.metadata.image.alert_silences["works"].silence
+    assert kept.match == "orders*" and abs(kept.ends_at_ms - ends_at_ms) < 30_000
     alerts.get_by_label("Edit works").click()
     alerts.get_by_label("Lasts from now").fill("1 h")
     alerts.get_by_label("Rule", exact=True).select_option("")

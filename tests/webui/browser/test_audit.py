@@ -39,6 +39,44 @@ def test_a_change_names_its_author_and_address_and_both_values(audit: Any, expec
     expect(rows.last).to_contain_text("Kafka protocol")
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "old", "new", "words"),
+    [
+        ("topic-config", "retention.bytes", "1073741824", "-1", ("1 GiB", "no limit")),
+        ("topic-config", "retention.ms", "604800000", "90500", ("7 d", "90.5 s")),
+        ("topic-config", "cleanup.policy", "", "compact", ("empty", "compact")),
+        ("topic-config", "flush.messages", "9223372036854775807", "20000", ("no limit", "20\u202f000")),
+        ("broker-config", "log.segment.bytes", None, "1000000", ("not set", "1 MB")),
+        ("group-config", "share.record.lock.duration.ms", "30000", None, ("30 s", "removed")),
+        ("client-metrics", "interval.ms", "300000", "60000", ("5 min", "1 min")),
+    ],
+)
+def test_settings_have_units_and_the_value_itself_in_the_tooltip(
+    page: Watched,
+    expect: Any,
+    broker: FakeBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    key: str,
+    old: str | None,
+    new: str | None,
+    words: tuple[str, str],
+) -> None:
+    monkeypatch.setattr(broker, "_final", lambda row: None)
+    broker.trail = [change(1, ANN, kind=kind, entity="orders", key=key, old=old, new=new)]
+    page.sign_in()
+    opened = page.go("/audit")
+    before, after = opened.locator("tbody .from-to > .was"), opened.locator("tbody .from-to > b")
+    expect(before).to_have_text(words[0])
+    expect(before).to_have_attribute("title", old or "")
+    expect(after).to_have_text(words[1])
+    if new is not None:
+        expect(after).to_have_attribute("title", new)
+    if old:
+        opened.get_by_label("Undo change 1").click()
+        expect(opened.locator("tr.panel")).to_contain_text(f"returns to {words[0]}")
+
+
 def test_an_undo_says_first_what_it_does(audit: Any, expect: Any, broker: FakeBroker) -> None:
     audit.get_by_label("Undo change 3").click()
     panel = audit.locator("tr.panel")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from broker.controller.rows.topics import TopicClientRow
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, group, topic
+from tests.webui.rows import connection, group, topic, upstream
 
 
 @pytest.fixture
@@ -33,6 +33,32 @@ def test_a_connection_row_has_its_client_and_its_mute_state(busy: Watched, expec
     expect(opened.locator("tbody tr", has_text="bob")).to_contain_text("TLSv1.3")
     opened.get_by_label("Filter connections").select_option("tls")
     expect(opened.locator("tbody tr")).to_have_count(1)
+
+
+def test_long_names_of_a_topics_clients_leave_the_figures_in_sight(
+    busy: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    long = "a-name-without-end-" * 12
+    broker.topic_clients["orders"] = [TopicClientRow(long, long, long, "1", 3, 2, 1)]
+    opened = busy.go("/topics/orders?tab=consumers")
+    region = opened.get_by_role("region", name="Clients")
+    expect(region.locator("tbody tr")).to_contain_text("writes, reads")
+    assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert region.locator("a.name").evaluate("each => each.clientWidth") > 200
+    opened.set_viewport_size({"width": 390, "height": 844})
+    client, software = (region.locator("td").nth(at).bounding_box() for at in (0, 1))
+    assert region.locator("a.name").bounding_box()["width"] <= client["width"] <= software["x"]
+
+
+def test_a_gateway_shows_the_clients_of_a_topic_that_it_knows(
+    busy: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.upstream_row = upstream()
+    opened = busy.go("/topics/orders?tab=consumers")
+    expect(opened.locator("main")).to_contain_text("or read from it, through this gateway")
+    row = opened.get_by_role("region", name="Clients").locator("tbody tr")
+    for words in ("shop", "alice", "librdkafka 2.16.0", "writes, reads", "3"):
+        expect(row).to_contain_text(words)
 
 
 def test_a_connection_row_has_its_balancer(page: Watched, expect: Any, broker: FakeBroker) -> None:

@@ -95,6 +95,20 @@ def test_a_limit_that_is_nearly_used_up_is_listed(
         expect(opened).to_have_title("client id app · Weir")
 
 
+def test_a_rule_that_needs_attention_is_not_cut(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    entity = (("user", "analytics"), ("client-id", "nightly-exports"))
+    broker.set(entity, {"producer_byte_rate": 40 * 2**20})
+    broker.observed = {entity: {"producer_byte_rate": 39.9 * 2**20}}
+    page.sign_in()
+    opened = page.go("/")  # 1280 pixels wide
+    name = opened.locator("#attention li .name", has_text="user analytics, client id nightly-exports")
+    expect(name).to_be_visible()
+    assert name.evaluate("each => each.scrollWidth <= each.clientWidth")
+    below = opened.locator("#attention li .below")
+    expect(below).to_contain_text("Produce 39.9 MiB/s / 40 MiB/s")
+    assert below.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
 def test_a_group_that_falls_behind_is_listed(
     page: Watched, expect: Any, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from broker.common.temporary_limits import from_times
 from broker.controller.commands import EntityPairs
-from tests.webui.browser.conftest import Watched
+from tests.webui.browser.conftest import ServedConsole, Watched, watched
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled, use
@@ -44,6 +44,63 @@ def test_the_limits_say_their_use_and_where_they_come_from(
     temporary = rows.filter(has_text="Mon-Fri 09:00-17:00 Europe/Berlin")
     expect(temporary).to_contain_text(re.compile("9 MB/s.*bea"))
     expect(opened.get_by_role("link", name="Explain")).to_have_attribute("href", "/explain?client_id=app")
+
+
+LONG = "a-name-without-any-end-" * 10
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (900, 900), (390, 844)])
+def test_long_names_leave_the_page_its_form(
+    browser: Any, served: ServedConsole, expect: Any, broker: FakeBroker, width: int, height: int
+) -> None:
+    rule, narrower = (("user", LONG),), (("user", LONG), ("client-id", LONG))
+    broker.set(rule, {PRODUCE: 1e6, "request_percentage": 1_000.0}, by=LONG)
+    broker.set(narrower, {PRODUCE: 1e6}, by=LONG)
+    broker.usage_rows = [usage(LONG, LONG, 5e6)]
+    with watched(browser, served, viewport={"width": width, "height": height}) as page:
+        page.sign_in()
+        opened = page.go(f"/quotas/user={LONG}")
+        opened.get_by_role("button", name="Edit").click()
+        fields = opened.locator(".limits input")
+        expect(fields).to_have_count(4)
+        boxes = [field.bounding_box() for field in fields.all()]
+        assert all(box["x"] + box["width"] <= width for box in boxes), boxes
+        lines = {box["x"]: [] for box in boxes}
+        for box in boxes:
+            lines[box["x"]].append(round(box["y"]))
+        assert len({tuple(line) for line in lines.values()}) == 1, (
+            "the inputs of a line stand beside each other"
+        )
+        opened.get_by_text("Until", exact=True).first.click()
+        expect(fields.nth(0)).to_have_attribute("placeholder", "1 MB/s permanently")
+        expect(fields.nth(2)).to_have_attribute("placeholder", "1\u202f000 % permanently")
+        for tab in ("Limits", "Clients"):
+            opened.locator("nav.tabs").get_by_role("link", name=tab).click()
+            region = opened.get_by_role("region", name=tab)
+            expect(region).to_contain_text("a-name")
+            assert region.evaluate("each => each.scrollWidth <= each.clientWidth"), tab
+            inside = "each => each.scrollWidth <= each.clientWidth"
+            assert opened.locator("#body").evaluate(inside), tab
+            row = region.locator("tbody tr").first.bounding_box()
+            assert row["height"] < (90 if width > 820 else 240), (tab, row)
+
+
+def test_times_that_the_broker_refuses_are_marked(stocked: Watched, expect: Any) -> None:
+    opened = stocked.go("/quotas/user=alice")
+    opened.get_by_role("button", name="Edit").click()
+    opened.get_by_text("Until", exact=True).first.click()
+    opened.get_by_label("Produce per second").fill("5 MB")
+    opened.get_by_label("When").select_option("weekly")
+    windows = opened.get_by_label("Windows")
+    windows.fill("Mon-Fri 9-17")
+    expect(opened.get_by_role("alert").filter(has_text="is no window")).to_be_visible()
+    expect(windows).to_have_attribute("aria-invalid", "true")
+    windows.fill("Mon-Fri 09:00-17:00")
+    expect(opened.locator(".copyable pre")).to_contain_text("--weekly 'Mon-Fri 09:00-17:00")
+    expect(windows).not_to_have_attribute("aria-invalid", "true")
+    opened.get_by_label("Time zone").fill("Mars")
+    expect(opened.get_by_label("Time zone")).to_have_attribute("aria-invalid", "true")
+    expect(opened.get_by_role("alert").filter(has_text="unknown time zone 'Mars'")).to_be_visible()
 
 
 def test_the_clients_of_a_rule_are_listed_with_the_rule_that_applies(stocked: Watched, expect: Any) -> None:

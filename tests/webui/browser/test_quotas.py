@@ -283,7 +283,9 @@ def test_limits_are_only_measured_and_say_what_they_would_have_done(
     quotas.get_by_label("Shadow (not enforced)").check()
     field(quotas, "Produce").fill("500 kB")
     expect(quotas.locator(".reach")).to_contain_text("and would only be counted as throttled")
-    expect(quotas.locator(".copyable pre")).to_contain_text("&& weir quotas set --client-id app --shadow")
+    expect(quotas.locator(".copyable pre")).to_contain_text(
+        "&& weir quotas --console http://127.0.0.1:8080 set --client-id app --shadow"
+    )
     quotas.get_by_role("button", name="Save limits").click()
     expect(quotas.locator("form.editor")).to_have_count(0)
     row = quotas.locator("#table tbody tr")
@@ -311,7 +313,8 @@ def test_a_limit_is_raised_until_a_time_and_the_raise_is_undone(
     quotas.locator("#times-until").fill("2027-01-15T12:00")
     command = quotas.locator(".copyable pre")
     expect(command).to_contain_text(
-        "weir quotas set --client-id app producer_byte_rate=5000000 --until 2027-01-15T"
+        "weir quotas --console http://127.0.0.1:8080 set --client-id app "
+        "producer_byte_rate=5000000 --until 2027-01-15T"
     )
     quotas.get_by_role("button", name="Save limits").click()
     expect(quotas.locator("form.editor")).to_have_count(0)
@@ -352,7 +355,7 @@ def test_a_limit_of_every_week_is_edited_and_ended(quotas: Any, expect: Any, bro
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Produce").fill("")
     expect(quotas.locator(".copyable pre")).to_have_text(
-        "weir quotas remove --client-id app --temporary producer_byte_rate"
+        "weir quotas --console http://127.0.0.1:8080 remove --client-id app --temporary producer_byte_rate"
     )
     quotas.get_by_role("button", name="Save limits").click()
     expect(countdown).to_have_count(0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.controller.rows.client_endpoint import ClientEndpoint
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.fakes import FakeBroker
 
@@ -68,6 +69,41 @@ def test_bad_input_is_named_and_nothing_typed_is_lost(scram: Any, expect: Any, b
     scram.get_by_label(PROOF).fill("admin-token")
     create.click()
     expect(row(scram, "orders <b>")).to_be_visible()
+
+
+PLAIN, ENCRYPTED = "SASL_PLAINTEXT", "SASL_SSL"
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "first", "hints"),
+    [
+        ([("PLAINTEXT", ())], "256", ("No listener takes SASL now", "No listener takes SASL now")),
+        ([("PLAINTEXT", ()), (PLAIN, ("PLAIN",))], "256", ("takes SCRAM-SHA-256 now", "takes SCRAM-SHA-512")),
+        ([(ENCRYPTED, ("PLAIN", "SCRAM-SHA-512"))], "512", ("takes SCRAM-SHA-256 now", "")),
+        ([(PLAIN, ("SCRAM-SHA-256",)), (ENCRYPTED, ("SCRAM-SHA-512",))], "256", ("", "")),
+    ],
+)
+def test_a_user_whom_no_listener_takes_is_hinted_at(
+    page: Watched,
+    expect: Any,
+    broker: FakeBroker,
+    endpoints: list[tuple[str, tuple[str, ...]]],
+    first: str,
+    hints: tuple[str, str],
+) -> None:
+    broker.endpoints = tuple(ClientEndpoint("b:1", *each) for each in endpoints)
+    page.sign_in()
+    opened = page.go("/scram-users")
+    opened.keyboard.press("n")
+    choice = opened.locator("form.editor").get_by_label("Mechanism", exact=True)
+    expect(choice).to_have_value(f"SCRAM-SHA-{first}")
+    for size, words in zip(("256", "512"), hints, strict=True):
+        choice.select_option(f"SCRAM-SHA-{size}")
+        hint = opened.locator("form.editor p.warn")
+        if words:
+            expect(hint).to_contain_text(words)
+        else:
+            expect(hint).to_be_hidden()
 
 
 def test_both_sides_of_a_concurrent_change_are_reported(scram: Any, expect: Any, broker: FakeBroker) -> None:

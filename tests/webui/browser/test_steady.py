@@ -1,11 +1,13 @@
 """Nothing moves while values change: the browser's own measure of layout shifts stays at 0 on live pages."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from broker.controller.commands import EntityPairs
+from broker.controller.rows.alerts import AlertEvent, AlertRow
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, group, throttled, use
@@ -107,15 +109,88 @@ def test_rows_keep_their_places_until_they_are_sorted_again(
     opened = page.go("/groups")
     names = opened.locator("#table tbody tr a.name")
     expect(names).to_have_text(["one", "two", "three"])
+    again = opened.get_by_role("button", name="Sort again")
+    expect(again).to_be_hidden()
     opened.evaluate(SHIFTS)
     show(one=30, two=99, three=40)
     expect(opened.locator("#table tbody tr", has_text="99")).to_be_visible()
     expect(names).to_have_text(["one", "two", "three"])
+    expect(again).to_have_attribute(
+        "title", re.compile("Values have changed since the rows were sorted, at ")
+    )
     show(one=30, four=50, three=40)  # a new row takes the place of one that went
     expect(names).to_have_text(["one", "four", "three"])
     assert opened.evaluate("() => window.shifts") == []
-    opened.locator("th").get_by_role("button", name="Lag").first.click()
+    again.click()
     expect(names).to_have_text(["four", "three", "one"])
+    expect(again).to_be_hidden()
+    opened.locator("th").get_by_role("button", name="Lag").first.click()
+    show(one=60, four=50, three=40)
+    expect(again).to_be_visible()
+    opened.locator("th").get_by_role("button", name="Lag").first.click()  # sorts, and does not turn the order
+    expect(names).to_have_text(["one", "four", "three"])
+
+
+def test_throttled_rows_say_that_their_order_is_old(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    def show(**times: int) -> None:
+        broker.throttled_rows = [
+            throttled(name, connection_id=name, times=each) for name, each in times.items()
+        ]
+
+    show(one=30, two=20)
+    page.sign_in()
+    opened = page.go("/throttled")
+    names, again = opened.locator("#table tbody tr a.name"), opened.get_by_role("button", name="Sort again")
+    expect(names).to_have_text(["one", "two"])
+    expect(again).to_be_hidden()
+    show(one=30, two=40)
+    expect(again).to_be_visible()
+    expect(names).to_have_text(["one", "two"])
+    again.click()
+    expect(names).to_have_text(["two", "one"])
+    expect(again).to_be_hidden()
+
+
+def firing(*groups: str) -> list[AlertRow]:
+    return [
+        AlertRow("lag", "critical", "lag", (("group", name),), "firing", 5_000.0, 1_000.0, 1, 1)
+        for name in groups
+    ]
+
+
+def test_alerts_that_begin_and_end_move_nothing(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    def happened(number: int) -> AlertEvent:
+        return AlertEvent(number, 1, "firing", "lag", "critical", (("group", f"of {number}"),), 5_000.0)
+
+    broker.alerts.rows, broker.alerts.events = firing("one", "two"), [happened(1)]
+    page.sign_in()
+    opened = page.go("/alerts")
+    rows, events = opened.locator("#active tbody tr"), opened.locator("#history tbody tr")
+    expect(rows).to_have_count(2)
+    opened.evaluate(SHIFTS)
+    for names in (("two",), ("two", "three"), (), ("four", "five", "six")):
+        broker.alerts.rows = firing(*names)
+        broker.alerts.events.append(happened(len(broker.alerts.events) + 1))
+        expect(rows.filter(has_text="critical")).to_have_count(len(names))
+        for name in names:
+            expect(rows.filter(has_text=name)).to_have_count(1)
+    expect(events).to_have_count(1)  # what came since waits for the reader
+    assert opened.evaluate("() => window.shifts") == []
+    opened.get_by_role("button", name="Show 4 new events").click()
+    expect(events).to_have_count(5)
+    expect(events.first).to_contain_text("of 5")
+    expect(opened.get_by_role("button", name="new event")).to_have_count(0)
+
+
+def test_a_verdict_of_two_lines_moves_nothing(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    page.sign_in()
+    opened = page.go("/doctor")
+    expect(opened.locator("#verdict")).to_contain_text("No problem found.")
+    opened.evaluate(SHIFTS)
+    broker.throttled_rows = [throttled("app", connection_id="1", throttle_ms=90_000, remaining_ms=90_000)]
+    broker.connection_rows = [connection("app", "alice", 1, mute_state="muted_for_memory")]
+    expect(opened.locator("#verdict a")).not_to_have_count(0)
+    assert opened.evaluate("() => window.shifts") == []
 
 
 def test_a_released_connection_stays_as_it_stands(page: Watched, expect: Any, broker: FakeBroker) -> None:

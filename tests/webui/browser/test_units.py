@@ -162,7 +162,7 @@ def test_durations_have_two_parts_at_most(call: Call) -> None:
 
 def test_a_forecast_says_where_the_lag_goes(call: Call) -> None:
     def said(lag: int | None, rate: float | None, members: int = 1, lost: int | None = 0) -> tuple[str, Any]:
-        row = {"lag": lag, "lag_per_s": rate, "members": members, "lost": lost}
+        row = {"lag": lag, "lag_per_s": rate, "lag_trend_s": 590, "members": members, "lost": lost}
         found = call("forecast", row, of="js/group_words.js")
         return found["text"], found.get("level")
 
@@ -182,6 +182,19 @@ def test_a_forecast_says_where_the_lag_goes(call: Call) -> None:
         "grows 0.05/s",
     ]
     assert said(100, 120.4) == ("grows 120/s", "urgent")
+
+
+@pytest.mark.parametrize("rate", [-10.0, 0.0, 120.4])
+def test_a_forecast_of_a_young_history_says_so_and_is_no_alarm(call: Call, rate: float) -> None:
+    def said(seconds: int) -> tuple[str, str | None]:
+        row = {"lag": 6_000, "lag_per_s": rate, "lag_trend_s": seconds, "members": 1, "lost": 0}
+        found = call("forecast", row, of="js/group_words.js")
+        return found["level"], found.get("young")
+
+    whole = {-10.0: "good", 0.0: "watch", 120.4: "urgent"}[rate]
+    assert said(20) == ("young", "only 20 s known")
+    assert said(589) == ("young", "only 9 min known")
+    assert [said(590), said(600)] == [(whole, None)] * 2
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,20 @@ def trend(*samples: tuple[int | None, int | None]) -> float | None:
     return history.with_trend(row("a", 0)).lag_per_s
 
 
+@pytest.mark.parametrize(
+    ("count", "seconds"),
+    [
+        (LEAST_SAMPLES - 1, None),
+        (LEAST_SAMPLES, 20),
+        (TREND_SAMPLES - 1, 580),
+        (TREND_SAMPLES, 590),
+        (TREND_SAMPLES + 1, 590),
+    ],
+)
+def test_a_trend_says_how_much_of_the_past_it_knows(count: int, seconds: int | None) -> None:
+    assert filled(count).with_trend(row("a", 0)).lag_trend_s == seconds
+
+
 def filled(count: int) -> LagHistory:
     history = LagHistory()
     for step in range(count):

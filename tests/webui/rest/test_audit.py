@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.controller.commands import Actor, ChangeOrigin, Role
+from broker.controller.rows.broker import ServerInfo
 from broker.controller.rows.client_endpoint import ClientEndpoint
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
@@ -16,6 +17,7 @@ from webui.rest.audit import ENTRY, TRAIL, UNDONE, undo_command
 
 PATH = "/api/v1/audit"
 ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
+INFO = ServerInfo(1, "weir 1", (ClientEndpoint("b:1"),), "https://h:1/")
 
 
 @pytest.fixture
@@ -151,27 +153,22 @@ async def test_a_long_trail_leaves_whole(http: Browserless, broker: FakeBroker) 
     ],
 )
 def test_every_undo_that_a_tool_could_do_has_its_command(row: Any, words: str) -> None:
-    assert words in undo_command(ClientEndpoint("b:1"), row)
+    assert words in undo_command(INFO, row)
 
 
 def test_changes_that_no_tool_makes_have_no_command() -> None:
-    assert (
-        undo_command(ClientEndpoint("b:1"), change(1, ANN, kind="admin-token", entity="root", key="token"))
-        == ""
-    )
+    assert undo_command(INFO, change(1, ANN, kind="admin-token", entity="root", key="token")) == ""
 
 
 def test_weirs_own_tool_undoes_shadow_mode_and_temporary_limits() -> None:
-    endpoint, old = ClientEndpoint("b:1"), '{"value":5,"until":"2026-12-01T18:00:00Z"}'
+    old, weir = '{"value":5,"until":"2026-12-01T18:00:00Z"}', "weir quotas --console https://h:1"
     mark = change(1, ANN, key="shadow", old="true", new=None)
-    assert undo_command(endpoint, mark) == "weir quotas set --client-id app --shadow"
+    assert undo_command(INFO, mark) == f"{weir} set --client-id app --shadow"
     removal = change(1, ANN, kind="temporary-quota", old=old, new=None)
-    expected = "weir quotas set --client-id app producer_byte_rate=5 --until 2026-12-01T18:00:00Z"
-    assert undo_command(endpoint, removal) == expected
+    expected = f"{weir} set --client-id app producer_byte_rate=5 --until 2026-12-01T18:00:00Z"
+    assert undo_command(INFO, removal) == expected
     setting = change(1, ANN, kind="temporary-quota", old=None, new=old)
-    assert (
-        undo_command(endpoint, setting) == "weir quotas remove --client-id app --temporary producer_byte_rate"
-    )
+    assert undo_command(INFO, setting) == f"{weir} remove --client-id app --temporary producer_byte_rate"
 
 
 async def test_the_oldest_come_first_where_that_is_asked_for(http: Browserless, broker: FakeBroker) -> None:

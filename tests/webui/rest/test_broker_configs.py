@@ -59,6 +59,18 @@ async def listed(http: Browserless, token: str, query: str = "") -> dict[str, di
     return {item["name"]: item for item in items}
 
 
+async def test_keys_of_gateways_are_listed_only_where_they_are_set(
+    broker: RunningBroker, http: Browserless
+) -> None:
+    found = await tokens(broker)
+    assert await listed(http, found["VIEWER"], "?search=upstream.&limit=1000") == {}
+    assert await listed(http, found["VIEWER"], "?search=gateway.&limit=1000") == {}
+    ops = [{"key": "upstream.sasl.jaas.config", "value": JAAS}]
+    answer = await http.patch(PATH, {"ops": ops}, token=found["ADMIN"])
+    assert answer.status_code == 200
+    assert list(await listed(http, found["VIEWER"], "?search=upstream.")) == ["upstream.sasl.jaas.config"]
+
+
 async def test_settings_are_listed_with_the_place_that_they_come_from(
     broker: RunningBroker, http: Browserless
 ) -> None:

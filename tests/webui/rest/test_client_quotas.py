@@ -314,7 +314,8 @@ async def test_a_rule_is_marked_with_its_limits_or_by_itself(
         PATH, {"entries": [{"entity": {"user": "alice"}, "ops": [], "shadow": shadow}]}, If_Match='"2"'
     )
     [result] = RESULTS.check(await answer.get_json())["results"]
-    command = f"weir quotas set --user alice {'--shadow' if shadow else '--enforce'}"
+    mode = "--shadow" if shadow else "--enforce"
+    command = f"weir quotas --console http://127.0.0.1:8080 set --user alice {mode}"
     assert (result["current"]["shadow"], result["command"]) == (shadow, command)
     [(command, _)] = stocked.applied
     assert (command.entries[0].shadow, command.entries[0].expected_version) == (shadow, 2)

@@ -47,7 +47,9 @@ async def test_a_value_with_an_end_lies_over_the_permanent_one(
     answer = await http.patch(PATH, one(until(50)), token="editor-token")
     [result] = RESULTS.check(await answer.get_json())["results"]
     assert (answer.status_code, result["error"]) == (200, "NONE")
-    assert result["command"] == (f"weir quotas set --user orders producer_byte_rate=50 --until {LATER}")
+    assert result["command"] == (
+        f"weir quotas --console http://127.0.0.1:8080 set --user orders producer_byte_rate=50 --until {LATER}"
+    )
     shown = await rule(http)
     assert shown["limits"][PRODUCE]["value"] == 50
     assert shown["temporary"] == {
@@ -98,7 +100,10 @@ async def test_it_is_ended_by_itself_and_with_the_rule(http: Browserless, stocke
     await http.patch(PATH, one(until(50), until(7, FETCH)), token="editor-token")
     answer = await http.patch(PATH, one({"key": FETCH, "remove_temporary": True}), token="editor-token")
     [result] = (await answer.get_json())["results"]
-    assert result["command"] == "weir quotas remove --user orders --temporary consumer_byte_rate"
+    assert (
+        result["command"]
+        == "weir quotas --console http://127.0.0.1:8080 remove --user orders --temporary consumer_byte_rate"
+    )
     assert list((await rule(http))["temporary"]) == [PRODUCE]
     assert (await http.ask("DELETE", f"{PATH}/user=orders", token="editor-token")).status_code == 204
     assert (await http.get(f"{PATH}/user=orders")).status_code == 404

@@ -8,6 +8,7 @@ import { empty, failed, h, iconButton, needs, replace, setText, skeleton } from 
 import { inPath } from "./names.js";
 import { endSilence, SilenceEditor } from "./silence_editor.js";
 import { onKeys, startLive, toast } from "./shell.js";
+import { Slots } from "./slots.js";
 import { once, Table } from "./table.js";
 import { about, ago, count as counted, group } from "./units.js";
 import { mayDiscard } from "./unsaved.js";
@@ -174,6 +175,27 @@ async function test({ name }) {
   load();
 }
 
+const now = new Slots(active.keyOf);
+
+// New events wait for the reader: rows on top would move those that are read. The number of the newest one shown.
+let newest = null;
+const more = document.getElementById("more-events");
+more.addEventListener("click", () => {
+  newest = null;
+  show();
+  document.getElementById("history-head").focus();
+});
+
+/** The events that are shown: all at first and when asked for, else those without the newer ones. */
+function eventsShown(all) {
+  newest ??= all[0]?.number ?? null;
+  const rest = all.filter(({ number }) => number <= newest);
+  const waiting = all.length - rest.length;
+  setText(more, waiting ? `Show ${counted(waiting, "new event")}` : "");
+  more.hidden = !waiting;
+  return rest;
+}
+
 const TABLES = { rule: rules, silence: silences, destination: destinations };
 const MAKERS = {
   rule: (row, removing, onclose) => (removing ? ruleRemoval(row, onclose) : new RuleEditor({ row, destinations: state.destinations, onclose })),
@@ -222,12 +244,14 @@ const NOTHING = {
 
 function show() {
   if (!state) return;
-  const parts = [["active", active, state.alerts, () => null], ["table", rules, state.rules, below("rule")], ["silences", silences, state.silences, below("silence")], ["destinations", destinations, state.destinations, below("destination")], ["history", events, state.events, () => null]];
+  const parts = [["active", active, now.place(state.alerts), () => null], ["table", rules, state.rules, below("rule")], ["silences", silences, state.silences, below("silence")], ["destinations", destinations, state.destinations, below("destination")], ["history", events, eventsShown(state.events), () => null]];
   for (const [name, table, rows, extra] of parts) {
     table.show(rows, extra);
     const shown = rows.length ? table.element : NOTHING[name];
     if (boxes[name].firstChild !== shown) replace(boxes[name], shown);
   }
+  // What is below stays where it is when alerts end; on a phone each is a card of its own height.
+  if (innerWidth > 960) boxes.active.style.minHeight = `${boxes.active.offsetHeight}px`;
   const firing = state.alerts.filter(({ state: each }) => each === "firing").length;
   setText(document.getElementById("active-count"), firing ? `${counted(firing, "alert")} firing` : "");
 }
@@ -248,6 +272,7 @@ async function load() {
   }
 }
 
+addEventListener("resize", () => (boxes.active.style.minHeight = ""));
 needs("editor", document.getElementById("add")).addEventListener("click", () => edit("rule", null));
 needs("editor", document.getElementById("add-silence")).addEventListener("click", () => edit("silence", null));
 needs("admin", document.getElementById("add-destination")).addEventListener("click", () => edit("destination", null));

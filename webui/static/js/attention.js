@@ -43,7 +43,12 @@ export function showStatus(line, { overview, quotas, attention }) {
 
 function row(kind, href, name, value) {
   const shown = name instanceof Node ? name : h("b.name.cut", { title: name }, name);
-  return h("li", h("span.tag", { data: { kind } }, kind), href ? h("a.about", { href }, shown) : h("span.about", shown), h("span.num", value));
+  return h("li", h("span.tag", { data: { kind } }, kind), h("a.about", { href }, shown), h("span.num", value));
+}
+
+/** A row whose figures stand below its name, which so has the whole width. */
+function twoLines(kind, href, name, ...figures) {
+  return h("li", h("span.tag", { data: { kind } }, kind), h("span.both", h("a.about", { href }, name), h("span.below", figures)));
 }
 
 function throttledRow({ quota_type: type, client_id: client, principal, address, gateway, observed, bound, throttle_ms: wait }) {
@@ -51,12 +56,13 @@ function throttledRow({ quota_type: type, client_id: client, principal, address,
   const pace = observed === null ? rate(key, bound) : `${rate(key, observed, bound)} / ${rate(key, bound)}`;
   const name = type === "connection_rate" ? `new connections of ${address}` : client || principal || address;
   const whole = h("b.name.cut", { title: [client, principal, address, gateway && `gateway ${gateway}`].filter(Boolean).join(", ") }, `${name}${gateway ? `, gateway ${gateway}` : ""}`);
-  return row("throttled", `/throttled?q=${encodeURIComponent(type === "connection_rate" ? address : client)}`, whole, h("span.two", h("span", pace), h("span", `for ${about(wait)}`)));
+  return twoLines("throttled", `/throttled?q=${encodeURIComponent(type === "connection_rate" ? address : client)}`, whole, h("span", pace), h("span", `for ${about(wait)}`));
 }
 
 function nearRow({ key, entity, value, observed, used }) {
-  return row("limit", rulePage(entity), entityText(entity),
-    h("span.two", h("span", `${KEYS[key].label} ${rate(key, observed, value)} / ${rate(key, value)}`), h("span.apart-bar", bar(used, limitLevel(used)), `${Math.round(used * 100)} %`)));
+  const name = entityText(entity);
+  return twoLines("limit", rulePage(entity), h("b.name.cut", { title: name }, name),
+    h("span", `${KEYS[key].label} ${rate(key, observed, value)} / ${rate(key, value)}`), h("span.apart-bar", bar(used, limitLevel(used)), `${Math.round(used * 100)} %`));
 }
 
 export function showAttention(box, { throttled, quotas, attention }) {

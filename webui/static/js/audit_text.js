@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { storedText } from "./quota_times.js";
-import { clock, day, digits, KEYS, rate } from "./units.js";
+import { clock, day, digits, KEYS, rate, settingWords } from "./units.js";
 
 export const KINDS = {
   "client-quota": "Quotas",
@@ -43,6 +43,9 @@ const LAST_MS = 253402300799999;
 
 // Kinds of actions, which have no value before or after.
 const ACTIONS = ["records", "group", "transaction", "gateway", "upstream"];
+
+// Kinds of settings, whose keys say the unit.
+const SETTINGS = ["broker-config", "topic-config", "group-config", "client-metrics"];
 
 const NOUNS = {
   "broker-config": "broker",
@@ -108,6 +111,7 @@ export function valueText(kind, key, value) {
   if (value === null) return null;
   if (kind === "delegation-token") return tokenText(key, value);
   if (kind === "temporary-quota") return storedText(key, value);
+  if (SETTINGS.includes(kind) && value !== "") return settingWords({ name: key, type: "long" }, value);
   if (kind !== "client-quota") return value === "" ? "empty" : value;
   if (key === "shadow") return "shadow (not enforced)";
   if (key in KEYS) return rate(key, Number(value));

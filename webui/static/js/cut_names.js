@@ -9,7 +9,7 @@ const isCut = (name) => name.scrollWidth > name.clientWidth;
 
 /** The cut name at or in an element of a table's row, or null. */
 function cutName(target) {
-  const cell = target.closest?.("table.cards tr:not(.panel) > td");
+  const cell = target.closest?.("table.cards tr:not(.panel) > td, .card.flush > .scroller > .small-table td");
   // A name of `named` has its button already.
   if (!cell || cell.querySelector(".named")) return null;
   const around = [target.closest(".name"), target.closest(".two > *")].filter(Boolean);

@@ -65,7 +65,8 @@ export class Details {
 
 /** A small table: `heads` [[label, num]], `rows` of cells. */
 export function smallTable(label, heads, rows) {
-  const cell = (content, index) => h(heads[index][1] ? "td.num" : "td", content);
+  const labelOf = (index) => (typeof heads[index][0] === "string" ? { data: { label: heads[index][0] } } : null);
+  const cell = (content, index) => h(heads[index][1] ? "td.num" : "td", labelOf(index), content);
   return h("div.scroller", { tabindex: "0", role: "region", "aria-label": label },
     h("table.small-table", h("thead", h("tr", heads.map(([text, num]) => h(num ? "th.num" : "th", { scope: "col" }, text)))),
       h("tbody", rows.map((cells) => h("tr", cells.map(cell))))));

@@ -54,8 +54,8 @@ async function showChart() {
   const answer = await chart.load(thing.name, Number(range.value));
   if (!answer || !thing.answer) return;
   const lost = lostIn(answer);
-  const { text } = forecast(thing.answer);
-  setText(now, `${text}${lost ? `; ${group(lost)} records were deleted unread in this time` : ""}`);
+  const { text, young } = forecast(thing.answer);
+  setText(now, `${text}${young ? `, ${young}` : ""}${lost ? `; ${group(lost)} records were deleted unread in this time` : ""}`);
 }
 
 const thing = groupThing({ draw });

@@ -1,6 +1,7 @@
 // A live table that the broker searches, sorts and pages. The URL holds the query.
 
 import { h, refresh, replace, setText, skeleton } from "./dom.js";
+import { OrderMark } from "./order_mark.js";
 import { ReadNote, unread } from "./read_state.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { Table } from "./table.js";
@@ -28,6 +29,7 @@ export class Listing {
     this.answer = null;
     // The keys of the rows in the places that they have; null where the next answer gives them new ones.
     this.places = null;
+    this.order = new OrderMark(this.count, () => this.ask({}));
     this.read = new ReadNote(this.box);
     this.filtered = filtered ?? h("div.state", h("h2", "No match"), h("p", `No ${nouns[1]} match the search.`),
       h("button", { type: "button", onclick: () => this.clear() }, "Show all"));
@@ -69,6 +71,7 @@ export class Listing {
     const kept = (this.places ?? []).filter((key) => rows.has(key));
     const known = new Set(kept);
     const isSorted = items.filter((row) => known.has(keyOf(row))).every((row, index) => keyOf(row) === kept[index]);
+    this.order.show(!isSorted);
     if (!isSorted) {
       const fresh = items.map(keyOf).filter((key) => !known.has(key));
       const filled = this.places.map((key) => (rows.has(key) ? key : fresh.shift())).filter((key) => key !== undefined);
@@ -87,6 +90,7 @@ export class Listing {
 
   sortBy(key) {
     const { sort, order } = this.url.values;
+    if (key === sort && this.order.button.dataset.old === "yes") return void this.ask({});
     const first = this.rising.includes(key) ? "asc" : "desc";
     this.ask({ sort: key, order: sort !== key ? first : order === "asc" ? "desc" : "asc", offset: "0" });
   }

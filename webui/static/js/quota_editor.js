@@ -19,6 +19,12 @@ const MODES = {
   until: ["Until", "The values apply for a time. Then the permanent ones return by themselves."],
 };
 
+/** The field of the times that a refusal is about, by its place or by its words. */
+function timeAbout({ message, document }) {
+  const words = { zone: /: unknown time zone/, until: /: until /, windows: /window/ };
+  return /\b(from|until|windows|zone)$/.exec(document?.where ?? "")?.[1] ?? Object.keys(words).find((name) => words[name].test(message));
+}
+
 export class QuotaEditor extends Editor {
   /**
    * `row` null: a new rule, optionally with initial `limits`, and for an `entity` whose `use` by key is known.
@@ -64,8 +70,8 @@ export class QuotaEditor extends Editor {
       const shown = writeLimit(key, (mode === "until" ? this.temporary : this.permanent)[key]?.value);
       if (input.value === field.filled) input.value = shown;
       field.filled = shown;
-      const below = writeLimit(key, this.permanent[key]?.value);
-      input.placeholder = mode === "until" && below ? `${below} permanently` : "no limit";
+      const below = this.permanent[key]?.value;
+      input.placeholder = mode === "until" && below !== undefined ? `${rate(key, below)} permanently` : "no limit";
     }
     this.mode = mode;
     this.times.element.hidden = mode !== "until";
@@ -133,6 +139,7 @@ export class QuotaEditor extends Editor {
   }
 
   check() {
+    this.times.mark();
     const ops = this.ops();
     if (ops === null) return "";
     if (this.entity() === null) return "Choose a user or client id.";
@@ -167,6 +174,8 @@ export class QuotaEditor extends Editor {
     const current = problem.document?.results?.[0]?.current;
     const about = [...this.fields.values()].find(({ key }) => problem.message.includes(key));
     super.refused(problem);
+    const time = this.mode === "until" && timeAbout(problem);
+    if (time) return this.times.mark(time);
     if (problem.status === 412 && current) return this.choose(current);
     if (!about) return;
     setText(this.trouble, "");

@@ -26,7 +26,9 @@ export function quotaThing(given = {}) {
 function showRule(prefix, thing) {
   const id = decodeURIComponent(location.pathname.slice(prefix.length));
   thing.entity = entityOfId(id);
-  replace(document.getElementById("thing"), entityChips(thing.entity));
+  const heading = document.getElementById("thing");
+  heading.title = entityText(thing.entity);
+  replace(heading, entityChips(thing.entity));
   document.title = `${entityText(thing.entity)} · Weir`;
   return id;
 }
@@ -42,7 +44,7 @@ function facts({ entity, shadow, limits, changed_at: at, changed_by: by }) {
     ["Mode", shadow ? shadowBadge() : "Enforced"],
     !("ip" in entity) && ["Throttled now", throttled ? h("a", { href: "/throttled" }, count(throttled, "connection")) : "none"],
     ["Last changed", h("span", { title: `${new Date(at).toLocaleString()} (${at})` }, ago(at))],
-    ["Changed by", h("span.name", by)],
+    ["Changed by", h("span.name", { title: by }, by)],
     "ip" in entity && ["All addresses", h("a", { href: "/ip-quotas" }, "IP quotas")],
   ].filter(Boolean);
 }

@@ -138,6 +138,12 @@ export class Times {
     return this.typed() !== this.start;
   }
 
+  /** Marks the field that the broker refuses, and no other one. */
+  mark(refused) {
+    for (const name of NAMES) this[name].removeAttribute("aria-invalid");
+    if (refused) this[refused].setAttribute("aria-invalid", "true");
+  }
+
   /** {times} as an operation has them, or {error}. */
   read() {
     if (!this.isTouched && this.known) return { times: this.known };

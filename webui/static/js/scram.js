@@ -16,6 +16,15 @@ const MOST = 16384;
 const USUAL = 8192;
 let serial = 0;
 
+// Those that a listener of this broker takes; a gateway does not say which the cluster's do.
+const taken = document.getElementById("adding").dataset.mechanisms?.split(" ").filter(Boolean);
+
+/** Why nobody can log in by this mechanism now; "" if somebody can. */
+function untaken(mechanism) {
+  if (!taken || taken.includes(mechanism)) return "";
+  return taken.length ? `No listener takes ${mechanism} now: sasl.enabled.mechanisms has ${taken.join(", ")}.` : "No listener takes SASL now: the user can log in once one has the protocol SASL_SSL or SASL_PLAINTEXT.";
+}
+
 const pathOf = (user, mechanism) => `/api/v1/scram-users/${mechanism}/${inPath(user)}`;
 
 const keyOf = ({ user, mechanism }) => `${mechanism} ${user}`;
@@ -62,19 +71,31 @@ class CredentialForm extends ProvenForm {
     super({ row, onclose, version: row?.version ?? 0 });
     const id = `scram-${(serial += 1)}`;
     const user = h("input", { id: `${id}-user`, type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "off", maxlength: "1024", placeholder: "orders-service" });
-    const mechanism = h("select", { id: `${id}-mechanism` }, MECHANISMS.map((each) => h("option", { value: each }, each)));
+    const hint = h("p.warn", { id: `${id}-hint`, "aria-live": "polite" });
+    const say = () => {
+      const text = untaken(row?.mechanism ?? mechanism.value);
+      setText(hint, text);
+      hint.hidden = !text;
+    };
+    const mechanism = h("select", { id: `${id}-mechanism`, onchange: say }, MECHANISMS.map((each) => h("option", { value: each }, each)));
     const password = h("input", { id: `${id}-password`, type: "password", autocomplete: "new-password", maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-password-note` });
-    const made = h("div", { "aria-live": "polite" });
+    const made = h("div", { "aria-live": "polite", hidden: true });
     const generate = () => {
       const bytes = crypto.getRandomValues(new Uint8Array(24));
       password.value = btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_");
+      made.hidden = false;
       replace(made, copyable(password.value, "The generated password"));
     };
-    const typed = () => replace(made);
+    const typed = () => {
+      made.hidden = true;
+      replace(made);
+    };
     password.addEventListener("input", typed);
     const iterations = h("input", { id: `${id}-iterations`, type: "text", inputmode: "numeric", autocomplete: "off", "aria-describedby": `${id}-iterations-note`, placeholder: String(USUAL) });
     iterations.value = row ? String(row.iterations) : "";
     Object.assign(this, { user, mechanism, password, iterations });
+    mechanism.value = MECHANISMS.find((each) => !untaken(each)) ?? MECHANISMS[0];
+    say();
     this.build({
       id,
       title: row ? ["Replace the password of ", chip(row)] : "New SCRAM user",
@@ -87,6 +108,7 @@ class CredentialForm extends ProvenForm {
             h("span.note", { id: `${password.id}-note` }, "Only a hash is stored; the password cannot be read back.")),
           field("Iterations", iterations, `${group(LEAST)} to ${group(MOST)}; the cost of each guess and each login`)),
         made,
+        hint,
       ],
     });
   }

@@ -4,11 +4,12 @@ import { put, remove } from "./api.js";
 import { h, setText } from "./dom.js";
 import { field, Form, undoable } from "./editor.js";
 import { inPath } from "./names.js";
-import { readDuration } from "./units.js";
+import { everyText, readDuration } from "./units.js";
 
 const path = (name) => `/api/v1/alert-silences/${inPath(name)}`;
 const SHORTEST_MS = 1000;
 const LONGEST_MS = 30 * 86_400_000;
+const MINUTE_MS = 60_000;
 let serial = 0;
 
 /** `row`: the silence that is edited, or null; `given`: what a new one is for, {rule, match}. */
@@ -23,7 +24,9 @@ export class SilenceEditor extends Form {
     };
     const { rule = "", match = "" } = row ?? given;
     this.name = input("name", row?.name ?? "", { maxlength: "64", placeholder: "upgrade of reports" });
-    this.lasts = input("lasts", row ? "" : "1 h", { placeholder: "1 h" });
+    this.openedAt = performance.now();
+    this.rest = row ? everyText(Math.ceil(row.ends_in_ms / MINUTE_MS) * MINUTE_MS) : null;
+    this.lasts = input("lasts", this.rest ?? "1 h", { placeholder: "1 h", "aria-describedby": `${id}-lasts-note` });
     const names = [...new Set([...(rule ? [rule] : []), ...rules.map(({ name }) => name)])];
     this.rule = h("select", { id: `${id}-rule` }, h("option", { value: "" }, "all rules"), names.map((name) => h("option", { value: name }, name)));
     this.rule.value = rule;
@@ -36,7 +39,7 @@ export class SilenceEditor extends Form {
           row ? null : field("Reason", this.name),
           field("Lasts from now", this.lasts, "up to 30 days, such as 2 h"),
           field("Rule", this.rule),
-          field("About", this.match, h("span.note", { id: `${id}-match-note` }, "A name; * and ? stand for any characters"))),
+          field("About", this.match, h("span.note", { id: `${id}-match-note` }, "The group, user, client or node of the alert; * and ? stand for any characters"))),
         h("p.quiet.small", "What begins to fire is notified at the end of the silence if it still fires then. The end of what was notified before is notified at once."),
       ],
     });
@@ -55,7 +58,9 @@ export class SilenceEditor extends Form {
     const { value, error } = readDuration(this.lasts.value);
     if (error || value === null) return this.refuse(this.lasts, error ?? "Enter a duration, such as 2 h.");
     if (value < SHORTEST_MS || value > LONGEST_MS) return this.refuse(this.lasts, "Enter a duration from 1 s to 30 days.");
-    await put(path(name), { lasts_ms: value, rule: this.rule.value, match: this.match.value.trim() }, this.version);
+    // What was not changed ends when it did.
+    const lasts = this.lasts.value === this.rest ? Math.max(SHORTEST_MS, Math.round(this.row.ends_in_ms - (performance.now() - this.openedAt))) : value;
+    await put(path(name), { lasts_ms: lasts, rule: this.rule.value, match: this.match.value.trim() }, this.version);
     return this.row ? [`Saved ${name}.`] : undoable(`Saved ${name}.`, () => remove(path(name)), `Ended ${name}.`);
   }
 

@@ -7,8 +7,10 @@ import { LineChart } from "./chart.js";
 import { question } from "./connection_closing.js";
 import { empty, h, icon, iconButton, iconLink, replace, setText, skeleton } from "./dom.js";
 import { entityText, nodeText, ruleLink, rulePage, tagChips, tagText } from "./entity.js";
+import { OrderMark } from "./order_mark.js";
 import { QuotaMarks } from "./quota_marks.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
+import { Slots } from "./slots.js";
 import { once, Table } from "./table.js";
 import { TYPES } from "./throttle_types.js";
 import { about, ago, clock, count as counted, digits, group, milliseconds, rate, rawRate } from "./units.js";
@@ -175,6 +177,7 @@ function ask(row) {
 
 function sortBy(key) {
   const same = url.values.sort === key;
+  if (same && mark.button.dataset.old === "yes") return void sortAgain();
   url.set({ sort: key, order: same && url.values.order === "desc" ? "asc" : "desc" });
   show();
 }
@@ -211,24 +214,12 @@ function matches(row, needle) {
   return text.toLowerCase().includes(needle);
 }
 
-// The keys of the rows from top to bottom; null is a row that has gone.
-let slots = [];
-let chosen = null;
+const slots = new Slots(table.keyOf);
+const mark = new OrderMark(count, sortAgain);
 
-/** The rows where they were: a row that goes leaves its place empty, for one that comes. A choice of the user, `choice`, orders them anew. */
-function inSlots(rows, choice) {
-  const byKey = new Map(rows.map((row) => [table.keyOf(row), row]));
-  slots = choice === chosen ? slots.map((key) => (byKey.has(key) ? key : null)) : [];
-  chosen = choice;
-  const placed = new Set(slots);
-  for (const key of byKey.keys()) {
-    if (placed.has(key)) continue;
-    const free = slots.indexOf(null);
-    if (free < 0) slots.push(key);
-    else slots[free] = key;
-  }
-  while (slots.length && slots.at(-1) === null) slots.pop();
-  return slots.map((key) => byKey.get(key) ?? null);
+function sortAgain() {
+  slots.choice = null;
+  show();
 }
 
 function show() {
@@ -240,7 +231,9 @@ function show() {
   const needle = q.toLowerCase();
   const rows = [...channels.values()].filter((row) => matches(row, needle)).sort(compare);
   table.showSort(sort, order);
-  table.show(inSlots(rows, `${q} ${sort} ${order}`));
+  const placed = slots.place(rows, `${q} ${sort} ${order}`);
+  table.show(placed);
+  mark.show(placed.filter(Boolean).some((row, at, all) => at > 0 && compare(all[at - 1], row) > 0));
   const shown = rows.length ? table.element : nothing(needle);
   if (box.firstChild !== shown) replace(box, shown);
   const now = [...channels.values()].filter((row) => row.goneAt === null).length;

@@ -10,12 +10,11 @@ import { count, group } from "./units.js";
 
 const SHOWN = 200;
 const body = document.getElementById("body");
-// A gateway does not know them.
 const clients = document.getElementById("clients");
 
 function draw(_topic, [groups, used]) {
   drawGroups(groups);
-  if (clients) drawClients(used);
+  drawClients(used);
 }
 
 function drawClients({ items, total }) {
@@ -41,10 +40,10 @@ function drawGroups({ items, total }) {
 
 function load() {
   const path = pathOf(topic.name);
-  return Promise.all([get(`${path}/groups?sort=lag&order=desc&limit=${SHOWN}`), clients && get(`${path}/clients?limit=${SHOWN}`)]);
+  return Promise.all([get(`${path}/groups?sort=lag&order=desc&limit=${SHOWN}`), get(`${path}/clients?limit=${SHOWN}`)]);
 }
 
 const topic = topicThing({ draw, load });
 replace(body, skeleton());
-if (clients) replace(clients, skeleton(3));
+replace(clients, skeleton(3));
 topic.start();

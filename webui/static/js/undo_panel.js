@@ -19,7 +19,7 @@ export class UndoPanel {
     // As the change itself does, its undo needs the secret.
     this.proof = change.kind === "acl" ? proofField("undo-proof", this.trouble) : null;
     this.confirm = h("button.primary", { type: "button", disabled: true, onclick: () => this.undo() }, "Undo this change");
-    const text = back === null ? [" is removed."] : [" returns to ", h("b", back), "."];
+    const text = back === null ? [" is removed."] : [" returns to ", h("b", { title: change.old }, back), "."];
     this.element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
       h("h2", "Undo this change?"),
       h("p", h("code", change.key), text, h("span.quiet", " The undo is recorded as another change.")),
