@@ -47,6 +47,7 @@ def test_no_name_is_markup_on_a_page(
         "is_gateway": is_gateway,
         "may_browse": False,
         "browse_role": "admin",
+        "mechanisms": [HOSTILE],
         "kind": kind,
     }
     assert harmless(renderer.render(f"{template}.html", page=page, endpoint=named, **flags, **values))

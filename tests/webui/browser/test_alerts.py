@@ -271,6 +271,20 @@ def test_a_concurrent_change_of_a_rule_is_reported(alerts: Any, expect: Any, bro
     expect(row(alerts, "table", "lagging")).to_contain_text("exceeds 10 records")
 
 
+def test_the_labels_of_an_alert_are_not_cut(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    labels = (("client_id", "greedy"), ("user", "ANONYMOUS"), ("quota_type", "produce"))
+    at_ms = broker.now_ms
+    broker.alerts.rows = [
+        AlertRow("long", "warning", "throttled", labels, "firing", 993.0, 100.0, at_ms, at_ms)
+    ]
+    names = alerts.locator("#active .chip .name")
+    expect(names).to_have_text(["greedy", "ANONYMOUS", "produce"])
+    assert (
+        names.evaluate_all("all => all.map(each => Math.max(0, each.scrollWidth - each.clientWidth))")
+        == [0] * 3
+    )
+
+
 def test_a_long_silence_leaves_its_buttons_in_sight(alerts: Any, expect: Any, broker: FakeBroker) -> None:
     name, match = "a-reason-without-end-" * 3, "a-client-without-end-" * 12
     alerts.get_by_role("button", name="Add a silence").click()

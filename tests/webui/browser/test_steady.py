@@ -8,9 +8,10 @@ import pytest
 
 from broker.controller.commands import EntityPairs
 from broker.controller.rows.alerts import AlertEvent, AlertRow
+from broker.controller.rows.connections import ConnectionLimitRow
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, group, throttled, use
+from tests.webui.rows import broker_metrics, connection, group, throttled, use
 
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
@@ -185,12 +186,25 @@ def test_alerts_that_begin_and_end_move_nothing(page: Watched, expect: Any, brok
 def test_a_verdict_of_two_lines_moves_nothing(page: Watched, expect: Any, broker: FakeBroker) -> None:
     page.sign_in()
     opened = page.go("/doctor")
+    opened.set_viewport_size({"width": 900, "height": 800})
     expect(opened.locator("#verdict")).to_contain_text("No problem found.")
-    opened.evaluate(SHIFTS)
-    broker.throttled_rows = [throttled("app", connection_id="1", throttle_ms=90_000, remaining_ms=90_000)]
-    broker.connection_rows = [connection("app", "alice", 1, mute_state="muted_for_memory")]
-    expect(opened.locator("#verdict a")).not_to_have_count(0)
-    assert opened.evaluate("() => window.shifts") == []
+    cards = opened.locator("#symptoms")
+    before = cards.bounding_box()["y"]
+    broker.now = broker_metrics(
+        acceptor_blocked=0.9, processor_idle=0.05, handler_idle=0.05, offline_partitions=3
+    )
+    rejected = (("max.connections.per.ip", 7),)
+    broker.limit_rows = [ConnectionLimitRow("", 96, 100, 1.0, None, rejected)]
+    expect(opened.locator("#verdict a")).to_have_count(4)
+    line = "each => parseFloat(getComputedStyle(each).lineHeight)"
+    height = """each => {
+        const text = document.createRange();
+        text.selectNodeContents(each);
+        return text.getBoundingClientRect().height;
+    }"""
+    verdict = opened.locator("#verdict")
+    assert verdict.evaluate(height) > 1.5 * verdict.evaluate(line), "it has two lines"
+    assert cards.bounding_box()["y"] == before
 
 
 def test_a_released_connection_stays_as_it_stands(page: Watched, expect: Any, broker: FakeBroker) -> None:
