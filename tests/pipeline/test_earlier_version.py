@@ -63,6 +63,11 @@ def later():
     ]
 
 
+def with_unknown_version(tables):
+    """Return contents in which the record of an unknown version has the number that it has now. It was 3."""
+    return {path: sorted(row.replace('"v": 3,', '"v": 99,') for row in rows) for path, rows in tables.items()}
+
+
 def rows_by_table(warehouse):
     return {each.table.path: each.rows for each in table_descriptions(warehouse)}
 
@@ -87,7 +92,7 @@ def test_it_is_written_on_as_if_this_version_had_begun_it(earlier, spark, tmp_pa
         pipeline.make_days()
     # Their columns differ from those of a new table: they keep the earlier ones.
     apart = dict.fromkeys((TABLES[REQUESTS].path, latency.TABLE.path, advice.TABLE.path))
-    assert {**contents(earlier.root), **apart} == {**contents(fresh.root), **apart}
+    assert {**with_unknown_version(contents(earlier.root)), **apart} == {**contents(fresh.root), **apart}
     minutes, of_fresh = (rows_of(of.read(latency.TABLE), *QUANTILES) for of in (earlier, fresh))
     assert minutes == of_fresh
     assert latency.EDGES in earlier.read(latency.TABLE).columns
