@@ -234,10 +234,10 @@ def _request_rules(event: Column) -> list[tuple[Column, str]]:
     errors = F.map_values(event["errors"])
     buckets, counts = F.col(BUCKETS), F.col(BUCKET_COUNTS)
     return [
-        (_are_beyond(errors), "errors are not counts"),
+        (_are_beyond(errors, MAX_COUNT), "errors are not counts"),
         (~F.size(buckets).eqNullSafe(F.size(counts)), "not a count for each bucket"),
         (_has_null(buckets) | _are_beyond(buckets, MAX_BUCKET), "buckets are not those of phases"),
-        (_has_null(counts) | _are_beyond(counts), "phases are not counts"),
+        (_has_null(counts) | _are_beyond(counts, MAX_COUNT), "phases are not counts"),
     ]
 
 
@@ -258,12 +258,12 @@ def _quota_rules(event: Column) -> list[tuple[Column, str]]:
     ]
 
 
-def _is_beyond(count: Column, most: int = MAX_COUNT) -> Column:
-    return (count < 0) | (count > most)
+def _is_beyond(count: Column) -> Column:
+    return (count < 0) | (count > MAX_COUNT)
 
 
-def _are_beyond(counts: Column, most: int = MAX_COUNT) -> Column:
-    return _is_beyond(F.array_max(counts), most) | _is_beyond(F.array_min(counts), most)
+def _are_beyond(numbers: Column, most: int) -> Column:
+    return (F.array_min(numbers) < 0) | (F.array_max(numbers) > most)
 
 
 def _has_null(numbers: Column) -> Column:

@@ -117,10 +117,13 @@ def _entry(pair):
     return F.struct(F.get(pair, 0), F.get(pair, 1))
 
 
-def test_counts_too_large_to_add_up_fail_no_batch(spark):
+def test_counts_too_large_to_add_up_fail_no_batch(spark, monkeypatch):
+    """As of rows that an earlier version wrote, which took larger counts."""
+    monkeypatch.setattr(silver, "MAX_COUNT", 2**63 - 1)
     most = 2**63 - 1
     phases = {"local": [[1, most], [2, 1]], "total": [[1, most], [2, most]], "queue": [[1, most]]}
-    events = [request(1, timed=1, phases=phases), request(1, timed=1, phases={"local": [[1, most]]})]
+    more = {"phases": {"local": [[1, most]]}, "local_us": 0}
+    events = [request(1, timed=1, phases=phases, local_us=0), request(1, timed=1, **more)]
     found = phase_quantiles_per_minute(taken(spark, REQUESTS, events))
     columns = ("phase", "timed", "p50_us", "max_us")
     assert rows_of(found, *columns) == [
