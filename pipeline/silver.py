@@ -101,20 +101,24 @@ def parse_events(raw: DataFrame, topic: str) -> DataFrame:
     """
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
-    # Inlined: otherwise Spark's optimizer parses the value again for each field.
-    read_once = F.inline(F.array(F.struct(event.alias("event"))))
-    events = raw.where(F.col("topic") == topic).select("*", read_once)
+    events = raw.where(F.col("topic") == topic).select("*", _once(event.alias("event")))
     if topic == REQUESTS:
-        events = events.withColumns(_of_phases(F.col("event")))
+        events = events.select("*", _once(*_of_phases(F.col("event"))))
     return events.withColumn("reason", _reason(topic))
 
 
-def _of_phases(event: Column) -> dict[str, Column]:
+def _once(*columns: Column) -> Column:
+    # Otherwise Spark's optimizer would compute each again wherever it is used.
+    return F.inline(F.array(F.struct(*columns)))
+
+
+def _of_phases(event: Column) -> list[Column]:
     pairs = event[PAIRS_BEFORE]
-    before = dict(zip(_OF_PHASES, (*of_pairs(pairs), local_us(pairs)), strict=True))
-    return {
-        name: F.when(event["v"] < FLAT_VERSION, before[name]).otherwise(event[name]) for name in _OF_PHASES
-    }
+    before = (*of_pairs(pairs), local_us(pairs))
+    return [
+        F.when(event["v"] < FLAT_VERSION, old).otherwise(event[name]).alias(name)
+        for name, old in zip(_OF_PHASES, before, strict=True)
+    ]
 
 
 def valid_rows(events: DataFrame) -> DataFrame:
