@@ -179,7 +179,7 @@ MAX_COUNT: Final = 2**40
 which are 34 years. A minute of one client has 8 million such records before a sum of them is beyond 64 bits.
 """
 
-MAX_BUCKET: Final = 2 * PHASE_STEP * MAX_COUNT
+MAX_BUCKET: Final = PHASE_STEP * 2 * MAX_COUNT + PHASE_STEP - 1
 """Maximum of a bucket's number: an edge of 2^41 us, 25 days. The highest of a broker is half of that."""
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}
