@@ -62,7 +62,7 @@ help:
 	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
 	@echo "make pipeline          install what weir pipeline needs: PySpark and, where Maven is, the jars (needs Java 17)"
-	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven; with a JDK, batches cost less)"
+	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven; with a JDK, commits cost less)"
 	@echo "make jars-s3           what a warehouse on S3 needs beside them, into pipeline/jars/s3 (needs Maven and a JDK)"
 	@echo "make test-all          make test with the slow tests and all computed cases too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
@@ -224,7 +224,7 @@ pipeline/jars: pipeline/pom.xml
 	@$(SHOWN) "Fetching Spark's jars" $(MVN) --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
 	@touch $@
 
-# Without a JDK Hadoop starts a process for each file that it writes, and Spark parses all events; all else is the same.
+# Without a JDK Hadoop starts a process for each file that it writes; all else is the same.
 pipeline/jars/weir/stamp: pipeline/java/pom.xml $(wildcard pipeline/java/*.java) | pipeline/jars
 	@$(SHOWN) "Compiling pipeline/java" $(MVN) --file $< package
 	@touch $@
@@ -239,7 +239,7 @@ pipeline/jars/s3/stamp: pipeline/s3/pom.xml pipeline/s3/ConditionalLogStore.java
 jars-s3: pipeline/jars/s3/stamp
 
 # A change of a table or of an event's format fails in these first; all of tests/pipeline takes a quarter of an hour more.
-PIPELINE_TESTS := $(if $(QUICK),$(patsubst %,tests/pipeline/test_%.py,run silver gold_minutes gold_limits gold_advice otlp_tables quota_events earlier_version java_functions push_end_to_end),tests/pipeline)
+PIPELINE_TESTS := $(if $(QUICK),$(patsubst %,tests/pipeline/test_%.py,run silver gold_minutes gold_limits gold_advice otlp_tables quota_events earlier_version gold_latency push_end_to_end),tests/pipeline)
 
 test-pipeline: $(VENV)/pipeline jars pipeline/jars/s3/stamp
 	$(BIN)/pytest $(BY_FILE) --timeout 600 -m "spark and not slow" $(PIPELINE_TESTS) $(ARGS)

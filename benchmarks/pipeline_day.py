@@ -35,6 +35,10 @@ SCHEMA: Final = pa.schema(
         ("headers", HEADERS),
     ]
 )
+VERSIONS: Final = {"__weir_requests": 3}
+LOCAL: Final = 1
+HAVE_ALL: Final = (0, LOCAL, 3, 5)
+"""The places of the phases that each request has; one that waits also has the third, `remote`."""
 APIS: Final = ("Produce", "Produce", "FetchConsumer", "FetchConsumer", "Metadata", "Heartbeat")
 
 
@@ -73,7 +77,7 @@ def _blocks(
         who = np.searchsorted(shares, dice.random(len(here)))
         times = pa.array(here.astype(np.int64) * 1000 + int(DAY.timestamp() * 1000))
         parts = (
-            '{"v":1,"time_ms":',
+            f'{{"v":{VERSIONS.get(topic, 1)},"time_ms":',
             times.cast(pa.string()),
             names.take(pa.array(np.minimum(who, clients - 1))),
             pool.take(pa.array(dice.integers(0, len(tails), len(here)))),
@@ -112,7 +116,8 @@ def _request_tails(dice: np.random.Generator) -> list[str]:
         requests = int(dice.integers(1, 60))
         size = int(dice.integers(60, 90_000)) if api in ("Produce", "FetchConsumer") else 120
         timed = min(requests, 16)
-        names = ["queue", "local", *(["remote"] if api == "FetchConsumer" else []), "response_queue", "total"]
+        places = [place for place in range(6) if place in HAVE_ALL or (api == "FetchConsumer" and place == 2)]
+        histograms = [(place, _histogram(dice, timed)) for place in places]
         fields = {
             "api": api,
             "requests": requests,
@@ -121,18 +126,20 @@ def _request_tails(dice: np.random.Generator) -> list[str]:
             "throttle_ms": int(dice.integers(0, 400)) if dice.random() < 0.02 else 0,
             "errors": {"7": 1} if dice.random() < 0.01 else {},
             "timed": timed,
-            "phases": {name: _histogram(dice, timed) for name in names},
+            "local_us": sum(edge * count for edge, count in dict(histograms)[LOCAL]),
+            "buckets": [10 * edge + place for place, pairs in histograms for edge, _ in pairs],
+            "counts": [count for _, pairs in histograms for _, count in pairs],
         }
         return "," + json.dumps(fields, separators=(",", ":"))[1:]
 
     return [tail() for _ in range(SHAPES)]
 
 
-def _histogram(dice: np.random.Generator, timed: int) -> list[list[int]]:
-    """Return buckets whose edges are an eighth apart, like the broker's."""
+def _histogram(dice: np.random.Generator, timed: int) -> list[tuple[int, int]]:
+    """Return edges and counts of buckets whose edges are an eighth apart, like the broker's."""
     steps = np.minimum(dice.geometric(0.4, timed), 6) + int(dice.integers(20, 50))
     edges, counts = np.unique(np.ceil(1.125**steps).astype(int), return_counts=True)
-    return [[int(edge), int(count)] for edge, count in zip(edges, counts, strict=True)]
+    return [(int(edge), int(count)) for edge, count in zip(edges, counts, strict=True)]
 
 
 def _throttle_tails(dice: np.random.Generator) -> list[str]:

@@ -201,7 +201,7 @@ TABLES: Final = (
         "one client's requests of one API within a second, from one record of `__weir_requests`",
         _RECORD,
         f"{_EVENT} source principal client_id api requests bytes_in bytes_out throttle_ms errors timed "
-        f"histograms handler_us {_PLACE}",
+        f"buckets counts handler_us {_PLACE}",
         {
             "source": (
                 "string",
@@ -212,15 +212,14 @@ TABLES: Final = (
             "bytes_in": ("bigint", "bytes", "Bytes of the requests on the wire"),
             "bytes_out": ("bigint", "bytes", "Bytes of the responses on the wire"),
             "errors": ("map<string,bigint>", "responses", "The number of responses with each error code"),
-            "histograms": (
-                "struct<queue:map<bigint,bigint>,local:map<bigint,bigint>,remote:map<bigint,bigint>,"
-                "response_queue:map<bigint,bigint>,response_send:map<bigint,bigint>,"
-                "total:map<bigint,bigint>>",
-                "microseconds, requests",
-                "For each phase, the number of requests of each bucket by its upper edge; null for a "
-                "phase that is not in the event, or in which an edge was twice. Rows of versions before "
-                "this column have pairs of both in `phases` instead",
+            "buckets": (
+                "array<bigint>",
+                "",
+                "The buckets of the phases' histograms: ten times the upper edge in microseconds, plus 0 for "
+                "`queue`, 1 `local`, 2 `remote`, 3 `response_queue`, 4 `response_send`, 5 `total`. Rows of "
+                "earlier versions have maps in `histograms` or pairs in `phases` instead",
             ),
+            "counts": ("array<bigint>", "requests", "The number of requests in each of `buckets`"),
         },
     ),
     _table(

@@ -31,7 +31,7 @@ TELEMETRY: Final = "__weir_client_telemetry"
 KNOWN_VERSION: Final = 1
 """The version of the values, `v` in each; for the metrics that clients push, the header `v`."""
 
-KNOWN_VERSIONS: Final = {REQUESTS: (1, 2), QUOTA_CHANGES: (1, 2)}
+KNOWN_VERSIONS: Final = {REQUESTS: (1, 2, 3), QUOTA_CHANGES: (1, 2)}
 """The versions of topics that have more than one."""
 
 LIMIT: Final = "limit"
@@ -45,8 +45,17 @@ BROKEN: Final = "_broken"
 
 PHASES: Final = ("queue", "local", "remote", "response_queue", "response_send", "total")
 
-HISTOGRAM: Final = ArrayType(ArrayType(LongType()))
-"""Pairs of an upper bound in microseconds and a count."""
+BUCKETS: Final = "buckets"
+BUCKET_COUNTS: Final = "counts"
+"""Fields of a request with the histograms of its phases, since `FLAT_VERSION`."""
+
+FLAT_VERSION: Final = 3
+
+PHASE_STEP: Final = 10
+"""A bucket's number is this times its upper edge in microseconds, plus the place of its phase."""
+
+PAIRS: Final = ArrayType(ArrayType(LongType()))
+"""Pairs of an upper edge in microseconds and a count, before `FLAT_VERSION`."""
 
 ENTITY: Final = MapType(StringType(), StringType())
 """By user, client-id or ip; a null value is the default of that type."""
@@ -71,7 +80,9 @@ VALUES: Final = {
         throttle_ms=LongType(),
         errors=MapType(StringType(), LongType()),
         timed=LongType(),
-        phases=StructType([StructField(name, HISTOGRAM) for name in PHASES]),
+        local_us=LongType(),
+        **dict.fromkeys((BUCKETS, BUCKET_COUNTS), ArrayType(LongType())),
+        phases=StructType([StructField(name, PAIRS) for name in PHASES]),
     ),
     THROTTLES: _event(
         kind=StringType(),
@@ -156,7 +167,7 @@ COUNTS: Final = {
 """Required fields; integers that are not negative."""
 
 SPARE_COUNTS: Final = {
-    REQUESTS: ("bytes_in", "bytes_out", "throttle_ms", "timed"),
+    REQUESTS: ("bytes_in", "bytes_out", "throttle_ms", "timed", "local_us"),
     THROTTLES: ("longest_ms", "waited", "sent_early"),
     QUOTA_CHANGES: ("part", "parts"),
     TRANSACTIONS: ("timeout_ms", "open_ms"),
@@ -167,6 +178,9 @@ MAX_COUNT: Final = 2**40
 """Maximum of a count, and of a measure: a trillion requests or bytes of one second, or as many milliseconds,
 which are 34 years. A minute of one client has 8 million such records before a sum of them is beyond 64 bits.
 """
+
+MAX_BUCKET: Final = PHASE_STEP * 2 * MAX_COUNT + PHASE_STEP - 1
+"""Maximum of a bucket's number: an edge of 2^41 us, 25 days. The highest of a broker is half of that."""
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}
 """Optional fields that must be numbers; their absolute value is at most `MAX_COUNT`."""

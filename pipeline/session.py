@@ -3,7 +3,7 @@
 pom.xml names the jars. The session takes them from the disk if `make jars` or the image has installed them;
 otherwise Spark downloads them itself (spark.jars.packages). Those for S3, which `make jars-s3` installs, are
 in the folder `s3` beside them and only loaded for a warehouse on S3. The one in the folder `weir` has Weir's
-own classes: Hadoop writes local files without a process for each, and silver and gold call its functions.
+own classes, by which Hadoop writes local files without a process for each.
 
 Settings of a cluster's size (executors, their cores and memory) are the user's; see docs/pipeline.md.
 """

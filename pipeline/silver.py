@@ -11,18 +11,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from broker.common.principal import ANONYMOUS
-from pipeline import java_functions
 from pipeline.formats import (
     BROKEN,
+    BUCKET_COUNTS,
+    BUCKETS,
     CONNECTIONS,
     COUNTS,
+    FLAT_VERSION,
     KNOWN_VERSION,
     KNOWN_VERSIONS,
     LIMIT,
+    MAX_BUCKET,
     MAX_COUNT,
     MEASURES,
     ORIGIN,
-    PHASES,
     QUOTA_CHANGES,
     QUOTA_EVENTS,
     REQUESTS,
@@ -35,7 +37,7 @@ from pipeline.formats import (
     origin,
     text_of,
 )
-from pipeline.histograms import HISTOGRAMS, LOCAL_US, event_of
+from pipeline.histograms import PAIRS_BEFORE, local_us, of_pairs
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import day_of
 
@@ -68,7 +70,15 @@ TABLES: Final = {
     TRANSACTIONS: Table("silver/transactions", KEYS, time="time"),
 }
 
-_NO_COLUMNS: Final = ("v", "time_ms", LOCAL_US, ORIGIN_IN_VERSION_1, BROKEN)
+_LOCAL_US: Final = "local_us"
+
+_OF_PHASES: Final = (BUCKETS, BUCKET_COUNTS, _LOCAL_US)
+"""The fields of a request that versions before `FLAT_VERSION` have as pairs."""
+
+_NO_COLUMNS: Final = (
+    *("v", "time_ms", PAIRS_BEFORE, *_OF_PHASES),
+    *(ORIGIN_IN_VERSION_1, BROKEN),
+)
 
 SNAPSHOTS: Final = Table("silver/quota_snapshots", KEYS, time="time")
 """The parts of snapshots of all quota rules; they are not changes."""
@@ -86,16 +96,29 @@ LATE_MS: Final = 86_400_000
 
 
 def parse_events(raw: DataFrame, topic: str) -> DataFrame:
-    """Return the records of one topic as `event`, with the `reason` if it is invalid."""
+    """Return the records of one topic as `event`, with the `reason` if it is invalid. Those of requests also
+    have `_OF_PHASES` beside their event, alike in all versions.
+    """
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
+    events = raw.where(F.col("topic") == topic).select("*", _once(event.alias("event")))
     if topic == REQUESTS:
-        event = event_of(event)
-        if java_functions.are_known(raw.sparkSession):
-            event = F.coalesce(java_functions.request_event(F.col("value")), event)
-    # Inlined: otherwise Spark's optimizer parses the value again for each field.
-    read_once = F.inline(F.array(F.struct(event.alias("event"))))
-    return raw.where(F.col("topic") == topic).select("*", read_once).withColumn("reason", _reason(topic))
+        events = events.select("*", _once(*_of_phases(F.col("event"))))
+    return events.withColumn("reason", _reason(topic))
+
+
+def _once(*columns: Column) -> Column:
+    # Otherwise Spark's optimizer would compute each again wherever it is used.
+    return F.inline(F.array(F.struct(*columns)))
+
+
+def _of_phases(event: Column) -> list[Column]:
+    pairs = event[PAIRS_BEFORE]
+    before = (*of_pairs(pairs), local_us(pairs))
+    return [
+        F.when(event["v"] < FLAT_VERSION, old).otherwise(event[name]).alias(name)
+        for name, old in zip(_OF_PHASES, before, strict=True)
+    ]
 
 
 def valid_rows(events: DataFrame) -> DataFrame:
@@ -107,7 +130,7 @@ def valid_rows(events: DataFrame) -> DataFrame:
         time.alias("time"),
         *_origin_of(events),
         *(_field(name, fields) for name in fields if name not in _NO_COLUMNS),
-        *([_handler_us()] if LOCAL_US in fields else []),
+        *([BUCKETS, BUCKET_COUNTS, _handler_us()] if PAIRS_BEFORE in fields else []),
         *PLACE,
     )
 
@@ -149,7 +172,7 @@ def _handler_us() -> Column:
     A half is rounded to the even integer. It is 0 if it is beyond what can be counted.
     """
     event = F.col("event")
-    all_us = F.when(event["timed"] > 0, event[LOCAL_US] * event["requests"] / event["timed"])
+    all_us = F.when(event["timed"] > 0, F.col(_LOCAL_US) * event["requests"] / event["timed"])
     # Integers, because their sum does not depend on the order.
     us = F.when(all_us.between(0, MAX_COUNT), F.rint(all_us).cast("long")).otherwise(F.lit(0))
     return us.alias("handler_us")
@@ -212,13 +235,13 @@ def _reason(topic: str) -> Column:
 
 
 def _request_rules(event: Column) -> list[tuple[Column, str]]:
-    # `greatest` and the extremes of arrays leave out nulls: a phase without requests has no histogram.
-    counts = [F.map_values(event[HISTOGRAMS][phase]) for phase in PHASES]
-    most, least = F.greatest(*map(F.array_max, counts)), F.least(*map(F.array_min, counts))
     errors = F.map_values(event["errors"])
+    buckets, counts = F.col(BUCKETS), F.col(BUCKET_COUNTS)
     return [
-        (_is_beyond(F.array_max(errors)) | _is_beyond(F.array_min(errors)), "errors are not counts"),
-        (_is_beyond(most) | _is_beyond(least), "phases are not counts"),
+        (_are_beyond(errors, MAX_COUNT), "errors are not counts"),
+        (~F.size(buckets).eqNullSafe(F.size(counts)), "not a count for each bucket"),
+        (_has_null(buckets) | _are_beyond(buckets, MAX_BUCKET), "buckets are not those of phases"),
+        (_has_null(counts) | _are_beyond(counts, MAX_COUNT), "phases are not counts"),
     ]
 
 
@@ -241,6 +264,15 @@ def _quota_rules(event: Column) -> list[tuple[Column, str]]:
 
 def _is_beyond(count: Column) -> Column:
     return (count < 0) | (count > MAX_COUNT)
+
+
+def _are_beyond(numbers: Column, most: int) -> Column:
+    return (F.array_min(numbers) < 0) | (F.array_max(numbers) > most)
+
+
+def _has_null(numbers: Column) -> Column:
+    # Unlike `exists`, Spark compiles this search: it is null if it finds none, and a null.
+    return numbers.isNotNull() & F.array_contains(numbers, F.lit(-1)).isNull()
 
 
 def _is_finite(value: Column) -> Column:

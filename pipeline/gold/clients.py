@@ -16,7 +16,7 @@ from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
 from pipeline.forward import Forward
 from pipeline.gold.latency import COUNTS, EDGES, added_up
 from pipeline.gold.usage import CLIENT, sum_of_errors
-from pipeline.histograms import HISTOGRAMS, with_histograms
+from pipeline.histograms import of_phase, with_buckets
 from pipeline.otlp import tables as otlp
 from pipeline.tables import CLUSTER, DATE, Table
 
@@ -41,17 +41,16 @@ def of_requests(requests: DataFrame) -> DataFrame:
     """Return rows of `REQUESTS_OF_CLIENTS` from silver.requests, one an event. The histogram is that of whole
     requests.
     """
-    named = with_histograms(requests.where(F.col("source") == "client"))
-    total = F.when(F.col("timed") > 0, F.col(f"{HISTOGRAMS}.total"))
+    named = with_buckets(requests.where(F.col("source") == "client"))
+    total = zip((EDGES, COUNTS), of_phase("total"), strict=True)
     return named.select(
         *_WHO,
         "api",
         "requests",
         *(_or_0(name) for name in ("bytes_in", "bytes_out")),
-        F.coalesce(sum_of_errors(requests.sparkSession), F.lit(0)).alias("errors"),
+        F.coalesce(sum_of_errors(), F.lit(0)).alias("errors"),
         *(_or_0(name) for name in ("throttle_ms", "handler_us", "timed")),
-        F.map_keys(total).alias(EDGES),
-        F.map_values(total).alias(COUNTS),
+        *(F.when(F.col("timed") > 0, each).alias(name) for name, each in total),
     )
 
 

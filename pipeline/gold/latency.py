@@ -6,9 +6,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import java_functions
-from pipeline.formats import ORIGIN, PHASES
-from pipeline.histograms import HISTOGRAMS, with_histograms
+from pipeline.formats import BUCKET_COUNTS, BUCKETS, ORIGIN
+from pipeline.histograms import edge_of, phase_of, with_buckets
 from pipeline.tables import DATE, Table
 from pipeline.times import MINUTE, day_of, minute_of
 
@@ -35,28 +34,18 @@ def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
 
 
 def buckets(requests: DataFrame) -> DataFrame:
-    """Return the merged histograms of the phases: `merged` by minute, API and phase."""
-    histograms = [F.col(f"{HISTOGRAMS}.{name}") for name in PHASES]
-    timed = with_histograms(requests.where(F.col("timed") > 0))
-    of_request = (minute_of().alias(MINUTE), *ORIGIN, "api")
-    if java_functions.are_known(requests.sparkSession):
-        gathered = timed.select(*of_request, F.array(*histograms).alias("each")).groupBy(*_OF_REQUEST)
-        found = gathered.agg(java_functions.merged_histograms(F.col("each")).alias("found"))
-        numbered = found.select(*_OF_REQUEST, F.inline("found")).withColumnRenamed("at", "phase")
-    else:
-        # A short key: it is compared for each bucket of each request.
-        rows = [column for at, each in enumerate(histograms) for column in (F.lit(at), each)]
-        stacked = F.stack(F.lit(len(histograms)), *rows).alias("phase", "histogram")
-        numbered = merged(timed.select(*of_request, stacked), _KEYS)
-    return numbered.withColumn("phase", F.get(F.array(*map(F.lit, PHASES)), F.col("phase")))
-
-
-def merged(histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the histograms in `histogram`, added up by `keys`: the `count` of each bucket with the upper
-    edge `us`. A sum beyond 64 bits is null.
+    """Return the histograms of the phases, added up by minute, API and phase: the `count` of each bucket with
+    the upper edge `us`. A sum beyond 64 bits is null.
     """
-    rows = histograms.select(*keys, F.explode("histogram").alias("us", "count"))
-    return rows.where(F.col("count").isNotNull()).groupBy(*keys, "us").agg(F.try_sum("count").alias("count"))
+    each = with_buckets(requests.where(F.col("timed") > 0)).select(
+        minute_of().alias(MINUTE), *ORIGIN, "api", BUCKET_COUNTS, F.posexplode(BUCKETS).alias("at", "bucket")
+    )
+    # A short key: it is compared for each bucket of each request.
+    count = F.try_sum(F.get(BUCKET_COUNTS, F.col("at"))).alias("count")
+    sums = each.groupBy(*_OF_REQUEST, "bucket").agg(count)
+    bucket = F.col("bucket")
+    found = sums.select(*_OF_REQUEST, phase_of(bucket).alias("phase"), edge_of(bucket).alias("us"), "count")
+    return found.where(F.col("phase").isNotNull())
 
 
 def gathered(buckets: DataFrame, keys: Sequence[str]) -> DataFrame:

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import java_functions
 from pipeline.formats import ORIGIN
 from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of, with_day
@@ -25,12 +24,15 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     Requests that the broker served from a request cache belong to no client; those of clients beyond the
     broker's rows have no name.
     """
-    named = requests.where(F.col("source") == "client").withColumn(MINUTE, minute_of())
+    named = requests.where(F.col("source") == "client").select(
+        *(minute_of().alias(MINUTE), *ORIGIN, *CLIENT, "api", "bytes_in", "bytes_out", "requests"),
+        *("throttle_ms", "handler_us", sum_of_errors().alias("errors")),
+    )
     found = named.groupBy(MINUTE, *ORIGIN, *CLIENT).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
         F.try_sum("requests").alias("requests"),
-        F.try_sum(F.coalesce(sum_of_errors(requests.sparkSession), F.lit(0))).alias("errors"),
+        F.try_sum(F.coalesce("errors", F.lit(0))).alias("errors"),
         F.try_sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
         F.try_sum("handler_us").alias("handler_us"),
     )
@@ -41,16 +43,15 @@ def _sum(name: str, where: Column) -> Column:
     return F.try_sum(F.when(where, F.coalesce(name, F.lit(0))).otherwise(F.lit(0)))
 
 
-def sum_of_errors(spark: SparkSession) -> Column:
-    """Return the sum of the counts in `errors`; null without any, or if it is beyond 64 bits."""
-    if java_functions.are_known(spark):
-        errors = java_functions.sum_of_values(F.col("errors"))
-    else:
-        errors = F.aggregate(
-            F.map_values("errors"), F.lit(0).cast("long"), lambda total, each: F.try_add(total, each)
-        )
+def sum_of_errors() -> Column:
+    """Return the sum of the counts in `errors`; null without any, or if it is beyond 64 bits.
+
+    Spark interprets it, and with it all that is computed beside it: select it before rows are grouped.
+    """
+    counts = F.map_values("errors")
+    total = F.aggregate(counts, F.lit(0).cast("long"), lambda total, each: F.try_add(total, each))
     # Nearly every row has no errors, and this check costs less than summing them.
-    return F.when(F.size("errors") > 0, errors)
+    return F.when(F.size("errors") > 0, total)
 
 
 def top_offenders_per_day(of_clients: DataFrame, max_rank: int = 10) -> DataFrame:

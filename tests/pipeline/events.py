@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import silver
-from pipeline.formats import QUOTA_CHANGES
+from pipeline.formats import PHASES, QUOTA_CHANGES
 from pipeline.gold import clients
 from pipeline.sources import RAW
 
@@ -44,7 +44,23 @@ def event(second: float, **fields: Any) -> dict[str, Any]:
     return {"v": 1, "time_ms": NOON_MS + int(second * 1000), **fields}
 
 
-def request(second: float, **fields: Any) -> dict[str, Any]:
+def request(
+    second: float, *, phases: dict[str, list[list[int]]] | None = None, **fields: Any
+) -> dict[str, Any]:
+    """Return a request; `phases` are pairs of an edge and a count."""
+    event = request_before(second, **fields) | {"v": 3}
+    pairs = {name: (phases or {}).get(name, []) for name in PHASES}
+    flat = {
+        "local_us": sum(us * count for us, count in pairs["local"]),
+        "buckets": [10 * us + place for place, each in enumerate(pairs.values()) for us, _ in each],
+        "counts": [count for each in pairs.values() for _, count in each],
+    }
+    event.pop("phases")
+    return flat | event | fields
+
+
+def request_before(second: float, **fields: Any) -> dict[str, Any]:
+    """Return a request in the first version of its format."""
     usual = {
         "source": "client",
         "principal": "alice",

@@ -12,7 +12,16 @@ from deltalake import DeltaTable
 
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES, TRANSACTIONS
 from pipeline.otlp.points import CUMULATIVE
-from tests.pipeline.events import Row, abort, connection, quota_change, record, request, snapshot, throttle
+from tests.pipeline.events import (
+    Row,
+    abort,
+    connection,
+    quota_change,
+    record,
+    request_before,
+    snapshot,
+    throttle,
+)
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload, push
 
 PHASES: Final = {"local": [[10, 2]], "total": [[30, 2]]}
@@ -28,13 +37,15 @@ Contents = dict[str, list[str]]
 def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
     """Return requests of three clients, and a few records of every other kind."""
     events = [
-        request(1 + at * every_s, client_id="abc"[at % 3], bytes_in=100 + at % 7, timed=2, phases=PHASES)
+        request_before(
+            1 + at * every_s, client_id="abc"[at % 3], bytes_in=100 + at % 7, timed=2, phases=PHASES
+        )
         for at in range(requests)
     ]
     return [
         *(record(REQUESTS, at, each, each["time_ms"]) for at, each in enumerate(events)),
         record(REQUESTS, requests, b"not json"),
-        record(REQUESTS, requests + 1, request(0) | {"v": 3}),
+        record(REQUESTS, requests + 1, request_before(0) | {"v": 99}),
         record("__weir_tomorrow", 0, b"?"),
         record(THROTTLES, 0, throttle(1)),
         record(THROTTLES, 1, throttle(62, bound=3.0)),

@@ -12,7 +12,7 @@ from pipeline.gold.connections import connection_storms
 from pipeline.gold.latency import phase_quantiles_per_minute
 from pipeline.gold.throttling import throttle_compliance_per_day, throttling_per_minute
 from pipeline.gold.usage import top_offenders_per_day, usage_per_minute
-from tests.pipeline.events import connection, day_sums, request, rows_of, taken, throttle
+from tests.pipeline.events import connection, day_sums, request, request_before, rows_of, taken, throttle
 
 BIG = 2**62 - 1
 """Twice this is the largest number of 64 bits less one."""
@@ -94,12 +94,26 @@ def test_quantiles_are_what_sorting_every_request_finds(spark):
 
 
 @pytest.mark.parametrize(
-    ("us", "handler_us"),
-    [(MAX_COUNT - 1, MAX_COUNT - 1), (MAX_COUNT, MAX_COUNT), (MAX_COUNT + 2, 0), (2**63 - 1, 0), (-1, 0)],
+    ("us", "requests", "handler_us"),
+    [
+        (MAX_COUNT - 1, 1, MAX_COUNT - 1),
+        (MAX_COUNT, 1, MAX_COUNT),
+        (MAX_COUNT // 2, 2, MAX_COUNT),
+        (MAX_COUNT // 2 + 1, 2, 0),
+        (MAX_COUNT, MAX_COUNT, 0),
+    ],
 )
-def test_a_handler_time_that_is_no_count_is_0(spark, us, handler_us):
-    events = [request(1, timed=1, requests=1, phases={"local": [[us, 1]]})]
-    assert rows_of(usage_per_minute(taken(spark, REQUESTS, events)), "handler_us") == [(handler_us,)]
+def test_a_handler_time_that_is_no_count_is_0(spark, us, requests, handler_us):
+    events = [
+        of(1, timed=1, requests=requests, phases={"local": [[us, 1]]}) for of in (request, request_before)
+    ]
+    assert rows_of(taken(spark, REQUESTS, events), "handler_us") == [(handler_us,)] * 2
+
+
+@pytest.mark.parametrize(("us", "handler_us"), [(MAX_COUNT + 2, 0), (2**41, 0), (-1, None)])
+def test_an_edge_of_an_earlier_version_may_be_no_count(spark, us, handler_us):
+    events = [request_before(1, timed=1, phases={"local": [[us, 1]]})]
+    assert rows_of(taken(spark, REQUESTS, events), "handler_us") == [(handler_us,)] * (us > 0)
 
 
 @pytest.mark.parametrize(("us", "handler_us"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 2), (7, 4)])
@@ -110,7 +124,7 @@ def test_a_half_microsecond_of_handlers_is_rounded_to_even(spark, us, handler_us
 
 def test_a_bucket_that_is_no_pair_is_passed_over(spark):
     odd = {"local": [[5], [], [1, 2, 3], [100, 2]], "total": [[7], [9, 4], None], "queue": [[3]]}
-    events = taken(spark, REQUESTS, [request(1, requests=2, timed=2, phases=odd)])
+    events = taken(spark, REQUESTS, [request_before(1, requests=2, timed=2, phases=odd)])
     assert rows_of(usage_per_minute(events), "handler_us", "errors") == [(200 + 2, 0)]
     assert rows_of(phase_quantiles_per_minute(events), "phase", "timed", "max_us") == [
         ("local", 2, 100),

@@ -5,8 +5,18 @@ import json
 import pytest
 
 from pipeline import silver
-from pipeline.formats import CONNECTIONS, MAX_COUNT, PHASES, REQUESTS, THROTTLES, TRANSACTIONS
-from tests.pipeline.events import NOON_MS, event, raw, record, request, rows_of, taken, throttle
+from pipeline.formats import CONNECTIONS, MAX_BUCKET, MAX_COUNT, PHASES, REQUESTS, THROTTLES, TRANSACTIONS
+from tests.pipeline.events import (
+    NOON_MS,
+    event,
+    raw,
+    record,
+    request,
+    request_before,
+    rows_of,
+    taken,
+    throttle,
+)
 
 HOUR_MS = 3_600_000
 
@@ -38,8 +48,7 @@ def test_an_invalid_event_is_reported_with_its_reason(spark):
         (json.dumps(good)[:-9].encode(), "not JSON of this format"),
         (good | {"requests": "many"}, "not JSON of this format"),
         (good | {"requests": 2**63}, "not JSON of this format"),
-        (good | {"v": 2}, None),
-        (good | {"v": 3}, "unknown version"),
+        (good | {"v": 4}, "unknown version"),
         ({"time_ms": NOON_MS, "requests": 1}, "unknown version"),
         ({"v": 1, "requests": 1}, "no time"),
         (good | {"time_ms": NOON_MS + HOUR_MS}, None),
@@ -54,21 +63,75 @@ def test_an_invalid_event_is_reported_with_its_reason(spark):
         *_around("timed", good, lambda count: count),
         *_around("errors", good, lambda count: {"3": 1, "5": count}, "errors are not counts"),
         (good | {"errors": {"3": -1, "5": 1}}, "errors are not counts"),
-        *(
-            case
-            for phase in PHASES
-            for case in (
-                *_around(
-                    "phases",
-                    good,
-                    lambda count, phase=phase: {"local": [[1, 1]], phase: [[1, count], [2, 1]]},
-                    "phases are not counts",
-                ),
-                (good | {"phases": {phase: [[1, -1], [2, 1]]}}, "phases are not counts"),
-            )
-        ),
         (event(0), "requests is not a count"),
     ]
+    found = reasons(spark, REQUESTS, [value for value, _ in cases])
+    assert list(zip([value for value, _ in cases], found, strict=True)) == cases
+
+
+def test_an_invalid_histogram_is_reported_with_its_reason(spark):
+    good = request(0)
+    lengths, buckets, counts = (
+        "not a count for each bucket",
+        "buckets are not those of phases",
+        "phases are not counts",
+    )
+    pairs = [
+        (None, None, None),
+        ([], [], None),
+        ([0], [0], None),
+        ([795, 791], [2, 1], None),
+        ([795, 795], [2, 1], None),
+        ([], [1], lengths),
+        ([795], [], lengths),
+        ([795], [2, 1], lengths),
+        ([795, 791], [1], lengths),
+        (None, [], lengths),
+        ([], None, lengths),
+        ([-1], [1], buckets),
+        ([None], [1], buckets),
+        ([None, 795], [1, 1], buckets),
+        ([MAX_BUCKET - 1, MAX_BUCKET], [1, 1], None),
+        ([795, MAX_BUCKET + 1], [1, 1], buckets),
+        ([2**63 - 1], [1], buckets),
+        ([795], [-1], counts),
+        ([795], [None], counts),
+        ([795, 791], [None, 1], counts),
+        ([795, 791], [1, MAX_COUNT - 1], None),
+        ([795, 791], [1, MAX_COUNT], None),
+        ([795, 791], [1, MAX_COUNT + 1], counts),
+        ([795, 791], [MAX_COUNT + 1, 1], counts),
+        ([2**63], [1], "not JSON of this format"),
+        ([1.5], [1], "not JSON of this format"),
+        (["795"], [1], "not JSON of this format"),
+        ("795", [1], "not JSON of this format"),
+        ([[795, 1]], [1], "not JSON of this format"),
+        ({"local": [1]}, [1], "not JSON of this format"),
+    ]
+    cases = [(good | {"buckets": of, "counts": each}, reason) for of, each, reason in pairs]
+    cases += _around("local_us", good, lambda count: count)
+    cases.append((good | {"local_us": -1}, "local_us is not a count"))
+    found = reasons(spark, REQUESTS, [value for value, _ in cases])
+    assert list(zip([value for value, _ in cases], found, strict=True)) == cases
+
+
+def test_an_invalid_histogram_of_an_earlier_version_is_reported_with_its_reason(spark):
+    good = request_before(0)
+    cases = [(good, None), (good | {"v": 2}, None), (good | {"buckets": [1], "counts": []}, None)]
+    for phase in PHASES:
+        cases += _around(
+            "phases",
+            good,
+            lambda count, phase=phase: {"local": [[1, 1]], phase: [[1, count], [2, 1]]},
+            "phases are not counts",
+        )
+        cases += [
+            (good | {"phases": {phase: [[1, -1], [2, 1]]}}, "phases are not counts"),
+            (good | {"phases": {phase: [[-1, 1], [2, 1]]}}, "buckets are not those of phases"),
+            (good | {"phases": {phase: [[2**41 + 1, 1]]}}, "buckets are not those of phases"),
+            (good | {"phases": {phase: [[2**63 - 1, 1]]}}, "buckets are not those of phases"),
+            (good | {"phases": {phase: [[2**41 - 1, 1]]}}, None),
+        ]
     found = reasons(spark, REQUESTS, [value for value, _ in cases])
     assert list(zip([value for value, _ in cases], found, strict=True)) == cases
 
@@ -79,8 +142,8 @@ def test_the_json_of_an_event_is_parsed_once(spark, capsys, rows):
     assert capsys.readouterr().out.count("from_json(") == 1
 
 
-def test_both_versions_of_requests_name_cached_ones_alike(spark):
-    rows = [request(0, source="by_heart"), request(0, source="cached") | {"v": 2}, request(0) | {"v": 2}]
+def test_all_versions_of_requests_name_cached_ones_alike(spark):
+    rows = [request_before(0, source="by_heart"), request_before(0, source="cached") | {"v": 2}, request(0)]
     records = [record(REQUESTS, offset, row) for offset, row in enumerate(rows)]
     found = (
         silver.valid_rows(silver.parse_events(raw(spark, records), REQUESTS))

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, Protocol
 
 from broker.coordinator.transaction.state import CoordinatorAbort, TransactionClient
 from broker.metadata.image import OUR_TOPICS
-from broker.metrics.histogram import top_of
+from broker.metrics.histogram import BUCKETS, top_of
 from broker.network.connection.channel import Channel
-from broker.network.requests.client_usage import TIMED_PHASES, ApiClient, ApiUsage, Histogram, UsageTaps
+from broker.network.requests.client_usage import TIMED_PHASES, ApiClient, ApiUsage, UsageTaps
 from broker.network.requests.request_metrics import TICK_NS, AllMetrics
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import Governing
@@ -59,8 +59,8 @@ def encode(time_ms: int, fields: dict[str, object], version: int = VERSION) -> b
     ).encode("utf-8", "replace")
 
 
-REQUESTS_VERSION: Final = 2
-"""Version 1 called the source `cached` "by_heart"."""
+REQUESTS_VERSION: Final = 3
+"""Version 1 called the source `cached` "by_heart". Version 2 had `phases`, an object of lists of pairs."""
 
 CACHED: Final = "cached"
 OTHERS: Final = "others"
@@ -98,8 +98,26 @@ class RequestEvents:
                 yield Event(None, encode(time_ms, row, REQUESTS_VERSION))
 
 
+EDGES_US: Final = tuple(-(-(top_of(bucket) + 1) * TICK_NS // 1000) for bucket in range(BUCKETS))
+"""The upper edge of each bucket of a phase's histogram."""
+
+PHASE_STEP: Final = 10
+"""A bucket's number in an event is this times its edge, plus the place of its phase in `TIMED_PHASES`."""
+
+_NUMBERS: Final = tuple(
+    tuple(PHASE_STEP * edge + place for edge in EDGES_US) for place in range(len(TIMED_PHASES))
+)
+_LOCAL: Final = TIMED_PHASES.index("local")
+
+
 def _request_row(client: ApiClient | None, use: ApiUsage) -> dict[str, object]:
     fields = {"source": OTHERS} if client is None else {"source": "client", **client._asdict()}
+    buckets: list[int] = []
+    counts: list[int] = []
+    for numbers, histogram in zip(_NUMBERS, use.phases, strict=True):
+        found = sorted(histogram)
+        buckets += [numbers[bucket] for bucket in found]
+        counts += [histogram[bucket] for bucket in found]
     return {
         **fields,
         "requests": use.requests,
@@ -108,15 +126,10 @@ def _request_row(client: ApiClient | None, use: ApiUsage) -> dict[str, object]:
         "throttle_ms": use.throttle_ms,
         "errors": {str(code): count for code, count in use.errors.items()},
         "timed": use.timed,
-        "phases": {name: _buckets(phase) for name, phase in zip(TIMED_PHASES, use.phases, strict=True)},
+        "local_us": sum(EDGES_US[bucket] * count for bucket, count in use.phases[_LOCAL].items()),
+        "buckets": buckets,
+        "counts": counts,
     }
-
-
-def _buckets(histogram: Histogram) -> list[list[int]]:
-    """Return pairs of a bucket's upper bound in microseconds and its count."""
-    return [
-        [-(-(top_of(bucket) + 1) * TICK_NS // 1000), count] for bucket, count in sorted(histogram.items())
-    ]
 
 
 class _Throttled:

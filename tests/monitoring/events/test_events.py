@@ -1,5 +1,6 @@
 """The broker's events over real connections and a mock clock: a batch a second."""
 
+import json
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,11 @@ from broker.controller.commands import (
     TopicRef,
 )
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
+from broker.metrics.histogram import bucket_of
+from broker.monitoring.events.activity import RequestEvents
 from broker.monitoring.events.writer import append_rest
+from broker.network.requests.client_usage import ApiUsage, UsageTaps
+from broker.network.requests.request_metrics import TICK_BITS, AllMetrics
 from broker.partitions.event_log import EventBuffer
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -60,7 +65,6 @@ async def test_a_client_s_requests_of_a_second_are_one_row_by_api(
         await each.ask(produce_request_of(1_000, "orders"), PRODUCE_VERSION)
     await second_passes(broker, mock_clock)
     (row,) = [each for each in written(broker, "requests") if each.get("client_id") == "orders"]
-    phases = row.pop("phases")
     assert row.pop("bytes_out") > 0
     assert row == {
         "source": "client",
@@ -72,10 +76,30 @@ async def test_a_client_s_requests_of_a_second_are_one_row_by_api(
         "throttle_ms": 0,
         "errors": {},
         "timed": 3,
+        # On the mock clock every phase takes no time: all are in the lowest bucket, of 1,024 ns, and no
+        # request waited or filled its socket.
+        "local_us": 3 * 2,
+        "buckets": [20, 21, 23, 25],
+        "counts": [3, 3, 3, 3],
     }
-    assert list(phases) == ["queue", "local", "remote", "response_queue", "response_send", "total"]
-    # On the mock clock every phase takes no time: all are in the lowest bucket, of 1,024 ns.
-    assert phases["total"] == [[2, 3]] and phases["remote"] == []
+
+
+@pytest.mark.parametrize("ns", [0, 1_023, 1_024, 17_000, 1_000_000, 10**9, 2**50, 2**60])
+def test_a_bucket_has_its_phase_and_an_upper_edge(ns: int) -> None:
+    use = ApiUsage()
+    use.requests = use.timed = 7
+    for place, phase in enumerate(use.phases):
+        phase[bucket_of(ns >> TICK_BITS)] = place + 1
+    metrics, usage = AllMetrics(), UsageTaps()
+    usage.drain = lambda most: iter([(None, use)])  # type: ignore[method-assign]
+    (event,) = RequestEvents(1, usage, metrics).drain(0)
+    row = json.loads(event.value)
+    assert [each % 10 for each in row["buckets"]] == [0, 1, 2, 3, 4, 5]
+    assert row["counts"] == [1, 2, 3, 4, 5, 6]
+    (edge,) = {each // 10 for each in row["buckets"]}
+    longest = min(ns, 2**50)  # The last bucket has everything beyond.
+    assert longest < edge * 1_000 and edge * 8_000 <= max(longest, 16 * 1_024) * 9 + 8_000
+    assert row["local_us"] == 2 * edge
 
 
 async def test_errors_and_throttles_are_in_the_row_of_their_second(

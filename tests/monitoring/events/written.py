@@ -23,7 +23,7 @@ async def second_passes(broker: RunningBroker, mock_clock: MockClock) -> None:
 
 def written(broker: RunningBroker, kind: str) -> list[dict[str, Any]]:
     """Return every event of one kind so far, oldest first, without version and time."""
-    version = 2 if kind == "requests" else 1
+    version = 3 if kind == "requests" else 1
     return [_opened(value, version) for value in values(broker, f"__weir_{kind}")]
 
 
