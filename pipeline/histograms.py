@@ -54,12 +54,9 @@ def edge_of(bucket: Column) -> Column:
     return ((bucket - bucket % PHASE_STEP) / PHASE_STEP).cast("long")
 
 
-def of_phase(name: str) -> tuple[Column, Column]:
-    """Return the edges of a phase's buckets and their counts, from `BUCKETS` and `BUCKET_COUNTS`."""
-    place = PHASES.index(name)
-    buckets = F.filter(BUCKETS, lambda bucket: bucket % PHASE_STEP == place)
-    counts = F.filter(BUCKET_COUNTS, lambda _, at: F.get(BUCKETS, at) % PHASE_STEP == place)
-    return F.transform(buckets, edge_of), counts
+def is_of(bucket: Column, phase: str) -> Column:
+    """Return whether a bucket is of the phase; null without a bucket."""
+    return bucket % PHASE_STEP == PHASES.index(phase)
 
 
 def local_us(phases: Column) -> Column:

@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import silver
-from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
+from pipeline.formats import BUCKET_COUNTS, BUCKETS, CONNECTIONS, REQUESTS, THROTTLES
 from pipeline.forward import Forward
 from pipeline.gold.latency import COUNTS, EDGES, added_up
 from pipeline.gold.usage import CLIENT, sum_of_errors
-from pipeline.histograms import of_phase, with_buckets
+from pipeline.histograms import edge_of, is_of, with_buckets
 from pipeline.otlp import tables as otlp
 from pipeline.tables import CLUSTER, DATE, Table
 
@@ -38,19 +38,32 @@ _THROTTLE_SUMS: Final = ("throttles", "throttle_ms", "waited", "sent_early")
 
 
 def of_requests(requests: DataFrame) -> DataFrame:
-    """Return rows of `REQUESTS_OF_CLIENTS` from silver.requests, one an event. The histogram is that of whole
-    requests.
+    """Return rows of `REQUESTS_OF_CLIENTS` from silver.requests: one for each bucket of the whole requests of
+    an event, the first of which has the event's numbers.
     """
     named = with_buckets(requests.where(F.col("source") == "client"))
-    total = zip((EDGES, COUNTS), of_phase("total"), strict=True)
-    return named.select(
+    # Spark compiles this, and interprets what filters an array.
+    each = named.select(
         *_WHO,
         "api",
         "requests",
         *(_or_0(name) for name in ("bytes_in", "bytes_out")),
         F.coalesce(sum_of_errors(), F.lit(0)).alias("errors"),
         *(_or_0(name) for name in ("throttle_ms", "handler_us", "timed")),
-        *(F.when(F.col("timed") > 0, each).alias(name) for name, each in total),
+        BUCKET_COUNTS,
+        F.posexplode_outer(BUCKETS).alias("at", "bucket"),
+    )
+    is_first = F.coalesce(F.col("at"), F.lit(0)) == 0
+    has_bucket = (F.col("timed") > 0) & F.coalesce(is_of(F.col("bucket"), "total"), F.lit(False))
+    bucket = (edge_of(F.col("bucket")), F.get(BUCKET_COUNTS, F.col("at")))
+    return each.where(is_first | has_bucket).select(
+        *_WHO,
+        "api",
+        *(F.when(is_first, F.col(name)).alias(name) for name in _REQUEST_SUMS),
+        *(
+            F.when(has_bucket, F.array(number)).alias(name)
+            for name, number in zip((EDGES, COUNTS), bucket, strict=True)
+        ),
     )
 
 
