@@ -100,11 +100,14 @@ class ByMinute:
 
 BY_MINUTE: Final = (
     ByMinute(usage.USAGE, REQUESTS, usage.usage_per_minute),
-    ByMinute(seconds.SECONDS, REQUESTS, seconds.usage_seconds),
     ByMinute(latency.TABLE, REQUESTS, latency.phase_quantiles_per_minute),
     ByMinute(throttling.THROTTLING, THROTTLES, throttling.throttling_per_minute),
     ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms, is_rare=True),
 )
+
+
+SECONDS: Final = ByMinute(seconds.SECONDS, REQUESTS, seconds.usage_seconds)
+"""Made by `days`. Of minutes that failed in an earlier version there are notes."""
 
 
 class Pipeline:
@@ -261,7 +264,7 @@ class Pipeline:
                 continue
             self._run_steps(counts, version, [step])
             self.failures.version_made(self.warehouse, lacking - self._failed, step, version)
-        for each in BY_MINUTE:
+        for each in (*BY_MINUTE, SECONDS):
             self.failures.make_again(self.warehouse, each.table, partial(self._make_again, each))
         again = partial(pushes.make_again, self.warehouse)
         self.failures.make_again(self.warehouse, client_metrics.TABLE, again)
@@ -322,9 +325,16 @@ class Pipeline:
         events = silver.parse_events(records, topic)
         valid = silver.valid_rows(events)
         rows_written, changed = 0, set[int]()
+        parts, has_no_parts = Observation(), False
+        if topic == QUOTA_CHANGES:
+            valid = valid.observe(parts, F.count("snapshot").alias("parts"))
         for table, rows in silver.by_table(topic, valid):
+            if has_no_parts:
+                break
             seen = Observation()
             written = write(warehouse, table, rows.observe(seen, *changes_of(minute_of())), topic)
+            # Snapshots are rare, and a commit without rows costs as much as one with rows.
+            has_no_parts = topic == QUOTA_CHANGES and bool(written) and not parts.get["parts"]
             changes = seen.get if written else changes_in(rows, minute_of())
             rows_written += changes["rows"]
             if written is not None:
@@ -402,15 +412,11 @@ def _make_minutes(each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> Non
     def make() -> None:
         events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
         rows = each.make(events)
-        if not (each.is_rare and _has_none(warehouse, each.table, minutes) and rows.isEmpty()):
+        # A minute that has such a row keeps it: silver loses no event of it.
+        if not (each.is_rare and warehouse.exists(each.table) and rows.isEmpty()):
             warehouse.replace(each.table, rows, minutes.of_rows())
 
     repeated(make)
-
-
-def _has_none(warehouse: Warehouse, table: Table, minutes: Minutes) -> bool:
-    """Return whether a table that was written has no rows of the minutes."""
-    return warehouse.exists(table) and warehouse.read(table).where(minutes.of_rows()).isEmpty()
 
 
 def _take_unknown(write: Write, warehouse: Warehouse, records: DataFrame) -> None:
