@@ -20,9 +20,9 @@ from pipeline.times import MINUTE, Minutes
 EVERY: Final = timedelta(hours=1)
 """So much of the present day must be new before its advice is made again."""
 
-ROWS_AN_HOUR: Final = 6_000
-"""The advice of a day with more rows is made less often. A row takes about a tenth of a second of a
-processor.
+ROWS_AN_HOUR: Final = 3_000
+"""The advice of a day with more rows is made less often. A row takes about a fifth of a second of a
+processor at most.
 """
 
 

@@ -7,7 +7,7 @@ under a batch number, use the version of bronze that they created as their numbe
 neither the others nor the next batch, if somebody is told: see `failures`.
 
 Records are requested once: later steps read what bronze's version has added. Several kinds of events are
-processed at the same time, each in a session of its own. The number of rows and the changed minutes are
+processed at the same time, each in a session of its own, but those of a small batch one after the other. The number of rows and the changed minutes are
 observed while silver is written; only a repeated batch, which writes nothing, counts them by itself.
 """
 
@@ -226,7 +226,21 @@ class Pipeline:
         self.work.end()
 
     def _run_steps(self, counts: dict[str, int], version: Version, names: Collection[str]) -> None:
-        """Run those of the steps that have records; what fails is noted."""
+        """Run those of the steps that have records; what fails is noted.
+
+        The driver plans a small batch in most of its time. Its steps run in order, so that they have one
+        session and read bronze once, and people wait for the first ones only.
+        """
+        found = self._steps(counts, version.writer, version.batch, version)
+        settings = {name: self._settings_for(_records_of(name, counts)) for name in found if name in names}
+        is_small = all(each == INTERPRETED for each in settings.values())
+        shared: dict[Warehouse, DataFrame] = {}
+
+        def records_in(warehouse: Warehouse) -> DataFrame:
+            if warehouse not in shared:
+                rows = warehouse.changes(EVENTS, version.number, version.number)
+                shared[warehouse] = rows.persist() if is_small else rows
+            return shared[warehouse]
 
         def reading(name: str, step: Callable[..., None]) -> Step:
             def run(warehouse: Warehouse) -> None:
@@ -235,7 +249,7 @@ class Pipeline:
                     return
                 self.work.step_begins(name)
                 try:
-                    step(warehouse, warehouse.changes(EVENTS, version.number, version.number))
+                    step(warehouse, records_in(warehouse))
                 except ERRORS as error:
                     if name == LOSS:
                         self._positions = None
@@ -245,10 +259,13 @@ class Pipeline:
 
             return run
 
-        found = self._steps(counts, version.writer, version.batch, version)
-        steps = {name: reading(name, step) for name, step in found.items() if name in names}
-        settings = {name: self._settings_for(_records_of(name, counts)) for name in steps}
-        self._together.run(_tag(version.writer, version.batch), steps, settings, AT_ONCE)
+        steps = {name: reading(name, found[name]) for name in settings}
+        tag = _tag(version.writer, version.batch)
+        try:
+            self._together.run(tag, steps, settings, 1 if is_small else AT_ONCE)
+        finally:
+            for rows in shared.values():
+                rows.unpersist()
 
     def _catch_up(self) -> None:
         """Make what tables lack that failed before."""
@@ -412,11 +429,15 @@ def _make_minutes(each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> Non
     def make() -> None:
         events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
         rows = each.make(events)
-        # A minute that has such a row keeps it: silver loses no event of it.
-        if not (each.is_rare and warehouse.exists(each.table) and rows.isEmpty()):
+        if not (each.is_rare and _has_none(warehouse, each.table, minutes) and rows.isEmpty()):
             warehouse.replace(each.table, rows, minutes.of_rows())
 
     repeated(make)
+
+
+def _has_none(warehouse: Warehouse, table: Table, minutes: Minutes) -> bool:
+    """Return whether a table that was written has no rows of the minutes."""
+    return warehouse.exists(table) and warehouse.read(table).where(minutes.of_rows()).isEmpty()
 
 
 def _take_unknown(write: Write, warehouse: Warehouse, records: DataFrame) -> None:
