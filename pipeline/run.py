@@ -7,8 +7,9 @@ under a batch number, use the version of bronze that they created as their numbe
 neither the others nor the next batch, if somebody is told: see `failures`.
 
 Records are requested once: later steps read what bronze's version has added. Several kinds of events are
-processed at the same time, each in a session of its own, but those of a small batch one after the other. The number of rows and the changed minutes are
-observed while silver is written; only a repeated batch, which writes nothing, counts them by itself.
+processed at the same time, each in a session of its own, but those of a small batch one after the other. The
+number of rows and the changed minutes are observed while silver is written; only a repeated batch, which
+writes nothing, counts them by itself.
 """
 
 import os
@@ -139,6 +140,7 @@ class Pipeline:
         self._quarantine = Lock()
         self._failed = set[str]()
         self._sizes = {topic: MinuteSizes() for topic in silver.TABLES}
+        self._empty: dict[str, set[int]] = {each.table.path: set() for each in BY_MINUTE if each.is_rare}
         warehouse.keep_changes(EVENTS)
         self.failures.load(warehouse)
 
@@ -372,13 +374,13 @@ class Pipeline:
         self.days.note(warehouse, changed, until_midnight=topic == QUOTA_CHANGES)
 
     def _make_minutes(self, each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> None:
-        make = partial(_make_minutes, each, minutes, warehouse)
+        make = partial(_make_minutes, each, minutes, warehouse, self._empty.get(each.table.path))
         self.failures.make(warehouse, each.table, make, lambda: minutes)
 
     def _make_again(self, each: ByMinute, minutes: AbstractSet[int]) -> None:
         """Recompute minutes of a table that failed; all that silver has if it was removed."""
         if self.warehouse.exists(each.table):
-            _make_minutes(each, Minutes.of(minutes), self.warehouse)
+            _make_minutes(each, Minutes.of(minutes), self.warehouse, self._empty.get(each.table.path))
         else:
             rows = each.make(self.warehouse.read(silver.TABLES[each.source]))
             self.warehouse.replace(each.table, rows, "true")
@@ -423,14 +425,25 @@ def _by_topic(rows: DataFrame) -> dict[str, int]:
     return counts
 
 
-def _make_minutes(each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> None:
-    """Recompute the changed minutes of one gold table."""
+def _make_minutes(
+    each: ByMinute, minutes: Minutes, warehouse: Warehouse, empty: set[int] | None = None
+) -> None:
+    """Recompute the changed minutes of one gold table. `empty` are minutes of which a rare one was found to
+    have no rows last time; the table is not asked for them again.
+    """
 
     def make() -> None:
         events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
         rows = each.make(events)
-        if not (each.is_rare and _has_none(warehouse, each.table, minutes) and rows.isEmpty()):
+        if empty is None or not rows.isEmpty():
             warehouse.replace(each.table, rows, minutes.of_rows())
+            if empty is not None:
+                empty.clear()
+        elif not empty.issuperset(minutes):
+            if not _has_none(warehouse, each.table, minutes):
+                warehouse.replace(each.table, rows, minutes.of_rows())
+            empty.clear()
+            empty.update(minutes)
 
     repeated(make)
 
