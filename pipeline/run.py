@@ -344,16 +344,16 @@ class Pipeline:
         events = silver.parse_events(records, topic)
         valid = silver.valid_rows(events)
         rows_written, changed = 0, set[int]()
-        parts, has_no_parts = Observation(), False
+        parts = Observation()
         if topic == QUOTA_CHANGES:
             valid = valid.observe(parts, F.count("snapshot").alias("parts"))
+        written: bool | None = None
         for table, rows in silver.by_table(topic, valid):
-            if has_no_parts:
-                break
+            # Snapshots are rare, and a commit without rows costs as much as one with rows.
+            if table is silver.SNAPSHOTS and not (parts.get["parts"] if written else rows.count()):
+                continue
             seen = Observation()
             written = write(warehouse, table, rows.observe(seen, *changes_of(minute_of())), topic)
-            # Snapshots are rare, and a commit without rows costs as much as one with rows.
-            has_no_parts = topic == QUOTA_CHANGES and bool(written) and not parts.get["parts"]
             changes = seen.get if written else changes_in(rows, minute_of())
             rows_written += changes["rows"]
             if written is not None:
