@@ -26,7 +26,7 @@ from pipeline.conflicts import repeated
 from pipeline.failures import ERRORS, Failures
 from pipeline.formats import QUOTA_CHANGES
 from pipeline.forward import bring_forward
-from pipeline.gold import advice, clients, connections, limits, software, throttling, usage
+from pipeline.gold import advice, clients, connections, limits, seconds, software, throttling, usage
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse
 from pipeline.times import MINUTES_OF_A_DAY, Minutes, days_of
 from pipeline.together import Step, Together
@@ -98,27 +98,32 @@ class Days:
         slots = defaultdict[str, set[int | None]](set)
         for row in notes:
             slots[row["day"]].add(row["slot"])
-        is_forward = self._bring_forward(together, slots)
-        for day, of_day in sorted(slots.items()):
-            is_made = self._run(together, day, _steps_of(day, _minutes(of_day), self._policy))
+        minutes = {day: _minutes(day, of_day) for day, of_day in slots.items()}
+        is_forward = self._bring_forward(together, minutes)
+        for day, of_day in sorted(minutes.items()):
+            is_made = self._run(together, day, _steps_of(day, of_day, self._policy))
             if not (is_made and is_forward):
                 continue  # It stays due.
             done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
 
-    def _bring_forward(self, together: Together, days: Iterable[str]) -> bool:
-        """Let the sums of clients have all that silver has of these days. What names software is needed from
-        days before them too. Return whether no table failed.
+    def _bring_forward(self, together: Together, days: Mapping[str, Minutes]) -> bool:
+        """Let the sums of clients have all that silver has of these days, and the seconds all of their
+        changed minutes. What names software is needed from days before them too. Return whether no table
+        failed.
         """
         each = {date.fromisoformat(day) for day in days}
         look_back = range(software.LOOK_BACK.days + 1)
         before = {f"{day - timedelta(days=ago)}" for day in each for ago in look_back}
-        steps = {
+        steps: dict[str, Step] = {
             forward.table.path: partial(
                 bring_forward, forward=forward, days=days if forward is clients.REQUEST_SUMS else before
             )
             for forward in clients.ALL
         }
+        changed = Minutes.of(minute for minutes in days.values() for minute in minutes)
+        made = partial(advice_of_day.make_seconds, minutes=changed)
+        steps[seconds.SECONDS.path] = partial(_repeated, made)
         return self._run(together, "forward", steps)
 
     def _run(self, together: Together, name: str, steps: Mapping[str, Step]) -> bool:
@@ -157,15 +162,15 @@ def _day_of(slot: int) -> str:
     return day
 
 
-def _minutes(slots: Iterable[int | None]) -> Minutes | None:
-    """Return the minutes of slots; None, for all of the day, if one is None."""
+def _minutes(day: str, slots: Iterable[int | None]) -> Minutes:
+    """Return the minutes of slots; all of the day if one is None."""
     known = [slot for slot in slots if slot is not None]
     if len(known) < len(list(slots)):
-        return None
+        return Minutes.of_day(day)
     return Minutes.of(minute for slot in known for minute in range(slot * SLOT, (slot + 1) * SLOT))
 
 
-def _steps_of(day: str, minutes: Minutes | None, policy: advice.Policy) -> dict[str, Step]:
+def _steps_of(day: str, minutes: Minutes, policy: advice.Policy) -> dict[str, Step]:
     """Return what makes each table of a day; another process that writes it makes it repeat its own step."""
     on_the_day = f"{DATE} = DATE '{day}'"
 
@@ -181,9 +186,8 @@ def _steps_of(day: str, minutes: Minutes | None, policy: advice.Policy) -> dict[
 
     def utilised(warehouse: Warehouse) -> None:
         if warehouse.exists(usage.USAGE) and warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
-            of_minutes = on_the_day if minutes is None else minutes.of_rows()
-            used = warehouse.read(usage.USAGE).where(of_minutes)
-            warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), of_minutes)
+            used = warehouse.read(usage.USAGE).where(minutes.of_rows())
+            warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), minutes.of_rows())
 
     requests, closed = clients.REQUESTS_OF_CLIENTS, clients.CONNECTIONS_OF_CLIENTS
     throttled = clients.THROTTLED_CONNECTIONS

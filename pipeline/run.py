@@ -7,8 +7,9 @@ under a batch number, use the version of bronze that they created as their numbe
 neither the others nor the next batch, if somebody is told: see `failures`.
 
 Records are requested once: later steps read what bronze's version has added. Several kinds of events are
-processed at the same time, each in a session of its own. The number of rows and the changed minutes are
-observed while silver is written; only a repeated batch, which writes nothing, counts them by itself.
+processed at the same time, each in a session of its own, but those of a small batch one after the other. The
+number of rows and the changed minutes are observed while silver is written; only a repeated batch, which
+writes nothing, counts them by itself.
 """
 
 import os
@@ -100,11 +101,14 @@ class ByMinute:
 
 BY_MINUTE: Final = (
     ByMinute(usage.USAGE, REQUESTS, usage.usage_per_minute),
-    ByMinute(seconds.SECONDS, REQUESTS, seconds.usage_seconds),
     ByMinute(latency.TABLE, REQUESTS, latency.phase_quantiles_per_minute),
     ByMinute(throttling.THROTTLING, THROTTLES, throttling.throttling_per_minute),
     ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms, is_rare=True),
 )
+
+
+SECONDS: Final = ByMinute(seconds.SECONDS, REQUESTS, seconds.usage_seconds)
+"""Made by `days`. Of minutes that failed in an earlier version there are notes."""
 
 
 class Pipeline:
@@ -136,6 +140,7 @@ class Pipeline:
         self._quarantine = Lock()
         self._failed = set[str]()
         self._sizes = {topic: MinuteSizes() for topic in silver.TABLES}
+        self._empty: dict[str, set[int]] = {each.table.path: set() for each in BY_MINUTE if each.is_rare}
         warehouse.keep_changes(EVENTS)
         self.failures.load(warehouse)
 
@@ -223,7 +228,21 @@ class Pipeline:
         self.work.end()
 
     def _run_steps(self, counts: dict[str, int], version: Version, names: Collection[str]) -> None:
-        """Run those of the steps that have records; what fails is noted."""
+        """Run those of the steps that have records; what fails is noted.
+
+        The driver plans a small batch in most of its time. Its steps run in order, so that they have one
+        session and read bronze once, and people wait for the first ones only.
+        """
+        found = self._steps(counts, version.writer, version.batch, version)
+        settings = {name: self._settings_for(_records_of(name, counts)) for name in found if name in names}
+        is_small = all(each == INTERPRETED for each in settings.values())
+        shared: dict[Warehouse, DataFrame] = {}
+
+        def records_in(warehouse: Warehouse) -> DataFrame:
+            if warehouse not in shared:
+                rows = warehouse.changes(EVENTS, version.number, version.number)
+                shared[warehouse] = rows.persist() if is_small else rows
+            return shared[warehouse]
 
         def reading(name: str, step: Callable[..., None]) -> Step:
             def run(warehouse: Warehouse) -> None:
@@ -232,7 +251,7 @@ class Pipeline:
                     return
                 self.work.step_begins(name)
                 try:
-                    step(warehouse, warehouse.changes(EVENTS, version.number, version.number))
+                    step(warehouse, records_in(warehouse))
                 except ERRORS as error:
                     if name == LOSS:
                         self._positions = None
@@ -242,10 +261,13 @@ class Pipeline:
 
             return run
 
-        found = self._steps(counts, version.writer, version.batch, version)
-        steps = {name: reading(name, step) for name, step in found.items() if name in names}
-        settings = {name: self._settings_for(_records_of(name, counts)) for name in steps}
-        self._together.run(_tag(version.writer, version.batch), steps, settings, AT_ONCE)
+        steps = {name: reading(name, found[name]) for name in settings}
+        tag = _tag(version.writer, version.batch)
+        try:
+            self._together.run(tag, steps, settings, 1 if is_small else AT_ONCE)
+        finally:
+            for rows in shared.values():
+                rows.unpersist()
 
     def _catch_up(self) -> None:
         """Make what tables lack that failed before."""
@@ -261,7 +283,7 @@ class Pipeline:
                 continue
             self._run_steps(counts, version, [step])
             self.failures.version_made(self.warehouse, lacking - self._failed, step, version)
-        for each in BY_MINUTE:
+        for each in (*BY_MINUTE, SECONDS):
             self.failures.make_again(self.warehouse, each.table, partial(self._make_again, each))
         again = partial(pushes.make_again, self.warehouse)
         self.failures.make_again(self.warehouse, client_metrics.TABLE, again)
@@ -322,7 +344,14 @@ class Pipeline:
         events = silver.parse_events(records, topic)
         valid = silver.valid_rows(events)
         rows_written, changed = 0, set[int]()
+        parts = Observation()
+        if topic == QUOTA_CHANGES:
+            valid = valid.observe(parts, F.count("snapshot").alias("parts"))
+        written: bool | None = None
         for table, rows in silver.by_table(topic, valid):
+            # Snapshots are rare, and a commit without rows costs as much as one with rows.
+            if table is silver.SNAPSHOTS and not (parts.get["parts"] if written else rows.count()):
+                continue
             seen = Observation()
             written = write(warehouse, table, rows.observe(seen, *changes_of(minute_of())), topic)
             changes = seen.get if written else changes_in(rows, minute_of())
@@ -345,13 +374,13 @@ class Pipeline:
         self.days.note(warehouse, changed, until_midnight=topic == QUOTA_CHANGES)
 
     def _make_minutes(self, each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> None:
-        make = partial(_make_minutes, each, minutes, warehouse)
+        make = partial(_make_minutes, each, minutes, warehouse, self._empty.get(each.table.path))
         self.failures.make(warehouse, each.table, make, lambda: minutes)
 
     def _make_again(self, each: ByMinute, minutes: AbstractSet[int]) -> None:
         """Recompute minutes of a table that failed; all that silver has if it was removed."""
         if self.warehouse.exists(each.table):
-            _make_minutes(each, Minutes.of(minutes), self.warehouse)
+            _make_minutes(each, Minutes.of(minutes), self.warehouse, self._empty.get(each.table.path))
         else:
             rows = each.make(self.warehouse.read(silver.TABLES[each.source]))
             self.warehouse.replace(each.table, rows, "true")
@@ -396,14 +425,25 @@ def _by_topic(rows: DataFrame) -> dict[str, int]:
     return counts
 
 
-def _make_minutes(each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> None:
-    """Recompute the changed minutes of one gold table."""
+def _make_minutes(
+    each: ByMinute, minutes: Minutes, warehouse: Warehouse, empty: set[int] | None = None
+) -> None:
+    """Recompute the changed minutes of one gold table. `empty` are minutes of which a rare one was found to
+    have no rows last time; the table is not asked for them again.
+    """
 
     def make() -> None:
         events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
         rows = each.make(events)
-        if not (each.is_rare and _has_none(warehouse, each.table, minutes) and rows.isEmpty()):
+        if empty is None or not rows.isEmpty():
             warehouse.replace(each.table, rows, minutes.of_rows())
+            if empty is not None:
+                empty.clear()
+        elif not empty.issuperset(minutes):
+            if not _has_none(warehouse, each.table, minutes):
+                warehouse.replace(each.table, rows, minutes.of_rows())
+            empty.clear()
+            empty.update(minutes)
 
     repeated(make)
 

@@ -37,6 +37,8 @@ SETTINGS: Final = {
     # A small batch commits to a dozen tables; a checkpoint costs as much as such a commit, and all tables
     # write it in the same batch. (Delta: 10)
     "spark.databricks.delta.properties.defaults.checkpointInterval": "30",
+    # Delta would read each table's files to write them into a file that it does not read itself.
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
     # A batch has some 300 plans; Spark's cache of 100 compiled plans would keep none for the next batch.
     "spark.sql.codegen.cache.maxEntries": "5000",
     # The connector's newer way to read offsets skips internal topics, which the event topics are.

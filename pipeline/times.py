@@ -44,6 +44,12 @@ class Minutes:
             first = begin
         return cls((*runs, (first, ordered[-1])) if ordered else ())
 
+    @classmethod
+    def of_day(cls, day: str) -> "Minutes":
+        """Return all minutes of a UTC day."""
+        first = (date.fromisoformat(day).toordinal() - _EPOCH) * MINUTES_OF_A_DAY
+        return cls(((first, first + MINUTES_OF_A_DAY - 1),))
+
     def __bool__(self) -> bool:
         return bool(self.runs)
 

@@ -1,6 +1,6 @@
 """The advice of a day: when it is made, and of what."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -14,7 +14,8 @@ from pipeline.gold import advice, seconds
 from pipeline.gold.advice import Policy
 from pipeline.run import Pipeline
 from pipeline.silver import TABLES
-from tests.pipeline.events import DAY, raw, record, request, rows_of
+from pipeline.times import Minutes
+from tests.pipeline.events import DAY, NOON_MS, raw, record, request, rows_of
 from tests.pipeline.everything import rows_of_table
 
 POLICY = Policy(least_minutes=1)
@@ -31,6 +32,8 @@ def taking(spark, warehouse):
         rows = [record(REQUESTS, len(taken) + at, each, each["time_ms"]) for at, each in enumerate(events)]
         taken.extend(rows)
         pipeline.take(raw(spark, rows), len(taken))
+        noon = NOON_MS // 60_000
+        advice_of_day.make_seconds(warehouse, Minutes.of(noon + at for at in minutes))
 
     return take
 
@@ -56,6 +59,21 @@ def test_of_the_present_day_advice_is_made_once_an_hour(spark, warehouse):
         take(*added)
         advice_of_day.make(warehouse, DAY, POLICY, today)
         assert minutes(warehouse) == [found]
+
+
+@pytest.mark.parametrize(("rows", "hours"), [(0, 1), (2_999, 1), (3_000, 1), (3_003, 1.001), (30_000, 10)])
+def test_of_many_names_advice_is_made_less_often(rows, hours):
+    assert advice_of_day.every(rows) == timedelta(hours=hours)
+
+
+def test_advice_waits_for_as_much_as_its_rows_take(spark, warehouse, monkeypatch):
+    # The name has one row, as much as two hours may have.
+    monkeypatch.setattr(advice_of_day, "ROWS_AN_HOUR", 0.5)
+    take = taking(spark, warehouse)
+    for at, found in [(0, "12:00"), (119, "12:00"), (120, "14:00")]:
+        take(at)
+        advice_of_day.make(warehouse, DAY, POLICY, TODAY)
+        assert minutes(warehouse)[0][2] == found
 
 
 def test_the_day_before_is_made_again_if_it_lacks_its_last_minutes(spark, warehouse):

@@ -8,8 +8,13 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
 from pipeline.days import DUE, SLOT, DayJob, Days
+from pipeline.formats import REQUESTS
+from pipeline.gold.seconds import SECONDS, usage_seconds
+from pipeline.run import Pipeline
+from pipeline.silver import TABLES
 from pipeline.tables import Warehouse
-from tests.pipeline.events import DAY, NOON_MS
+from pipeline.times import Minutes
+from tests.pipeline.events import DAY, NOON_MS, raw, record, request
 
 NOON = NOON_MS // 60_000
 WITHIN_S = 60
@@ -94,9 +99,36 @@ def test_a_note_of_an_earlier_version_is_for_all_of_its_day(spark, warehouse, mo
     warehouse.append(DUE, spark.createDataFrame([(DAY, "n")], "day string, note string"))
     days = Days()
     days.make(warehouse)
-    assert made == [(DAY, None)] and due_days(warehouse) == []
+    assert made == [(DAY, Minutes.of_day(DAY))] and due_days(warehouse) == []
     days.note(warehouse, [NOON])
     assert [(row["day"], row["slot"]) for row in warehouse.read(DUE).collect()] == [(DAY, NOON // SLOT)]
+
+
+def test_seconds_are_made_with_the_days_of_changed_minutes_only(spark, warehouse):
+    pipeline = Pipeline(warehouse)
+
+    def taken(*at_s):
+        """Return the seconds after requests at these times, and those that all of silver makes."""
+        first = len(sent)
+        sent.extend(at_s)
+        rows = [request(at, bytes_in=at) for at in at_s]
+        batch = [record(REQUESTS, first + at, each, each["time_ms"]) for at, each in enumerate(rows)]
+        pipeline.take(raw(spark, batch), first)
+        before = warehouse.newest_version(SECONDS)
+        pipeline.make_days()
+        assert warehouse.newest_version(SECONDS) == before + 1
+        whole = usage_seconds(warehouse.read(TABLES[REQUESTS]))
+        return sorted(map(repr, warehouse.read(SECONDS).collect())), sorted(map(repr, whole.collect()))
+
+    sent: list[int] = []
+    # The last is late, and one is of a second that is there already.
+    for at_s in ((1, 2), (2, 3_600), (90,)):
+        found, whole = taken(*at_s)
+        assert found == whole
+    # A slot that has not changed is left alone.
+    warehouse.delete(SECONDS, "minute >= TIMESTAMP '2025-11-21 13:00:00' - INTERVAL 1 MINUTE")
+    found, whole = taken(95)
+    assert len(found) == len(whole) - 1
 
 
 def test_a_changed_limit_is_due_until_midnight(spark, warehouse):

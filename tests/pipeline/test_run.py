@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import silver, sources
 from pipeline.failures import Version
-from pipeline.formats import CONNECTIONS, REQUESTS, TELEMETRY, THROTTLES
+from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, client_metrics, usage
 from pipeline.gold.connections import STORMS
 from pipeline.loss import LOST
@@ -29,7 +29,17 @@ from pipeline.run import (
 from pipeline.run import LOSS as STEP_OF_LOSS
 from pipeline.tables import NO_SETTINGS, Warehouse
 from pipeline.together import Together
-from tests.pipeline.events import NOON_MS, connection, raw, record, request, rows_of, throttle
+from tests.pipeline.events import (
+    NOON_MS,
+    connection,
+    quota_change,
+    raw,
+    record,
+    request,
+    rows_of,
+    snapshot,
+    throttle,
+)
 from tests.pipeline.everything import contents, some_of_everything
 from tests.pipeline.pushes import counter, number, payload, push
 from tests.pipeline.test_days import due_days
@@ -316,3 +326,37 @@ class _Dying(Warehouse):
         if table == self.dies_at:
             raise _Death
         super().replace(table, rows, where)
+
+    def append_once(self, table, rows, writer, batch):
+        if table == self.dies_at:
+            raise _Death
+        return super().append_once(table, rows, writer, batch)
+
+
+def test_snapshots_are_written_if_there_are_parts(spark, warehouse):
+    pipeline = Pipeline(warehouse)
+    change = quota_change(0, 1, entity={"user": "alice"}, new=1.0)
+    parts = snapshot(1, 1, "s", ({"user": "alice"}, {"producer_byte_rate": 1.0}, False))
+
+    def take(batch, *events):
+        rows = [record(QUOTA_CHANGES, 10 * batch + at, each) for at, each in enumerate(events)]
+        pipeline.take(raw(spark, rows), batch)
+        return [warehouse.newest_version(table) for table in (silver.TABLES[QUOTA_CHANGES], silver.SNAPSHOTS)]
+
+    assert take(0, change) == [0, -1]
+    # A repetition writes nothing.
+    assert take(0, change) == [0, -1]
+    assert take(1, change, *parts) == [1, 0]
+    assert warehouse.read(silver.SNAPSHOTS).count() == len(parts)
+    assert take(2, change) == [2, 0]
+    assert take(3, *parts) == [3, 1]
+
+
+def test_a_batch_that_died_before_its_snapshots_writes_them_when_repeated(spark, warehouse):
+    parts = snapshot(1, 1, "s", ({"user": "alice"}, {"producer_byte_rate": 1.0}, False))
+    rows = [record(QUOTA_CHANGES, at, each) for at, each in enumerate(parts)]
+    with pytest.raises(_Death):
+        Pipeline(_Dying(spark, warehouse.root, dies_at=silver.SNAPSHOTS)).take(raw(spark, rows), 0)
+    assert warehouse.exists(silver.TABLES[QUOTA_CHANGES]) and not warehouse.exists(silver.SNAPSHOTS)
+    Pipeline(warehouse).take(raw(spark, rows), 0)
+    assert warehouse.read(silver.SNAPSHOTS).count() == len(parts)
