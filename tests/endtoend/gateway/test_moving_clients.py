@@ -18,7 +18,7 @@ from tests.support.real_clients import Target, create
 pytestmark = kafka_tools.pytestmark
 
 LISTENER: Final = "SASL_PLAINTEXT"
-TOPIC: Final = "moving"
+TOPIC: Final = "moving-clients"
 PARTITIONS: Final = 3
 LIMIT: Final = 3_000_000
 PRODUCERS: Final = 30
