@@ -11,7 +11,17 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pipeline import silver
 from pipeline.failures import FAILED, Failures, Version
 from pipeline.formats import REQUESTS, THROTTLES
-from pipeline.gold import advice, client_metrics, connections, latency, limits, software, throttling, usage
+from pipeline.gold import (
+    advice,
+    client_metrics,
+    clients,
+    connections,
+    latency,
+    limits,
+    software,
+    throttling,
+    usage,
+)
 from pipeline.listing import of_folder
 from pipeline.loss import LOST, POSITIONS
 from pipeline.run import LOSS, Pipeline
@@ -37,6 +47,7 @@ a step, and a table of days.
 
 DEPENDING: Final = (
     LOST,
+    clients.THROTTLED_CONNECTIONS,
     throttling.THROTTLING,
     throttling.COMPLIANCE,
     software.TABLE,
