@@ -99,6 +99,9 @@ S3_SETTINGS: Final = {
     # An object is put whole; S3A's defaults would try a closed port for minutes. (Hadoop: 5 and 7)
     "spark.hadoop.fs.s3a.attempts.maximum": "3",
     "spark.hadoop.fs.s3a.retry.limit": "4",
+    # Hadoop's own default reads ahead by a library of which `make jars-s3` installs only what S3A loads.
+    # (Hadoop: analytics)
+    "spark.hadoop.fs.s3a.input.stream.type": "classic",
 }
 """Credentials and a region come from AWS_* or from the user's settings."""
 

@@ -26,8 +26,10 @@ BATCH_BYTES: Final = 1_048_576
 NUMBER: Final = "{n}"
 """Placeholder in a group's user or client-id: the number of the client, from 1."""
 
-VERSIONS: Final = (1, 2)
-"""The versions of the records in a recorded load. They differ in the name of a source that does not count."""
+VERSIONS: Final = (1, 2, 3)
+"""The versions of the records in a recorded load. They differ in the name of a source and in the histograms, which
+do not count.
+"""
 
 CLIENT: Final = "client"
 """The source of the records that count."""

@@ -373,7 +373,7 @@ def _row(line: str, where: str) -> Mapping[str, Any] | None:
     if not isinstance(row, dict):
         raise BadFileError(f"{where} is not an object")
     if row.get("v") not in VERSIONS:
-        raise BadFileError(f"{where}: v is {row.get('v')!r}, expected 1 or 2")
+        raise BadFileError(f"{where}: v is {row.get('v')!r}, expected 1, 2 or 3")
     if row.get("source") != CLIENT:
         return None
     for name, kind in FIELDS.items():

@@ -46,8 +46,8 @@ def test_rows_are_gathered_by_client_and_kind(tmp_path):
     assert (fetch.kind, fetch.nbytes, other.user) == (QuotaKind.FETCH, array("Q", [8]), "b")
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_both_versions_of_the_format_are_read(tmp_path, version):
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_all_versions_of_the_format_are_read(tmp_path, version):
     (client,) = read(tmp_path, ROW | {"v": version})
     assert client.nbytes == array("Q", [30])
 
@@ -66,8 +66,8 @@ def test_sums_of_several_clients_are_skipped(tmp_path, source):
     [
         ("{", "line 2 is not JSON"),
         ([], "line 2 is not an object"),
-        (ROW | {"v": 3}, "line 2: v is 3, expected 1 or 2"),
-        (ROW | {"v": None}, "line 2: v is None, expected 1 or 2"),
+        (ROW | {"v": 4}, "line 2: v is 4, expected 1, 2 or 3"),
+        (ROW | {"v": None}, "line 2: v is None, expected 1, 2 or 3"),
         ({"v": 1, "source": "client"}, "line 2: time_ms is missing"),
         (ROW | {"bytes_in": -1}, "bytes_in is -1, expected 0"),
         (ROW | {"bytes_in": 1.5}, "bytes_in is not of type int"),

@@ -216,7 +216,9 @@ def test_an_open_transaction_is_shown_and_aborted(
     assert producer.flush(30) == 0
 
     def is_open() -> Any:
-        rows = {row["transactional_id"]: row for row in ask(gateway, "GET", "transactions?search=payer")["items"]}
+        rows = {
+            row["transactional_id"]: row for row in ask(gateway, "GET", "transactions?search=payer")["items"]
+        }
         row = rows.get("payer")
         return row if row and row["state"] == "Ongoing" and row["holding_back"] == 1 else None
 
