@@ -27,8 +27,8 @@ NUMBER: Final = "{n}"
 """Placeholder in a group's user or client-id: the number of the client, from 1."""
 
 VERSIONS: Final = (1, 2, 3)
-"""The versions of the records in a recorded load. They differ in the name of a source and in the histograms, which
-do not count.
+"""The versions of the records in a recorded load. They differ in what does not count: the name of a source,
+and the histograms.
 """
 
 CLIENT: Final = "client"
