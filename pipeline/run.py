@@ -7,9 +7,8 @@ under a batch number, use the version of bronze that they created as their numbe
 neither the others nor the next batch, if somebody is told: see `failures`.
 
 Records are requested once: later steps read what bronze's version has added. Several kinds of events are
-processed at the same time, each in a session of its own, but those of a small batch one after the other. The
-number of rows and the changed minutes are observed while silver is written; only a repeated batch, which
-writes nothing, counts them by itself.
+processed at the same time, each in a session of its own. The number of rows and the changed minutes are
+observed while silver is written; only a repeated batch, which writes nothing, counts them by itself.
 """
 
 import os
@@ -228,10 +227,8 @@ class Pipeline:
         self.work.end()
 
     def _run_steps(self, counts: dict[str, int], version: Version, names: Collection[str]) -> None:
-        """Run those of the steps that have records; what fails is noted.
-
-        The driver plans a small batch in most of its time. Its steps run in order, so that they have one
-        session and read bronze once, and people wait for the first ones only.
+        """Run those of the steps that have records; what fails is noted. Those of a small batch have bronze's
+        rows in memory.
         """
         found = self._steps(counts, version.writer, version.batch, version)
         settings = {name: self._settings_for(_records_of(name, counts)) for name in found if name in names}
@@ -264,7 +261,7 @@ class Pipeline:
         steps = {name: reading(name, found[name]) for name in settings}
         tag = _tag(version.writer, version.batch)
         try:
-            self._together.run(tag, steps, settings, 1 if is_small else AT_ONCE)
+            self._together.run(tag, steps, settings, AT_ONCE)
         finally:
             for rows in shared.values():
                 rows.unpersist()
