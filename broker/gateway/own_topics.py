@@ -252,7 +252,7 @@ class ProduceTopics:
             at = _tags(data, at)
         if self._version >= TRANSACTIONAL_FROM:
             _, at = self._name(data, at)
-        self._topics, at = self._count(data, at + ACKS_AND_TIMEOUT)
+        self._topics, at = count_at(data, at + ACKS_AND_TIMEOUT, flexible=self._flexible)
         self._step = self._first_topic
         return at
 
@@ -278,7 +278,7 @@ class ProduceTopics:
             if data[begin : min(begin + len(PREFIX), at)] == PREFIX:
                 return -1
         name = bytes(data[begin:at])
-        self._partitions, at = self._count(data, at)
+        self._partitions, at = count_at(data, at, flexible=self._flexible)
         if len(self.names) < MAX_TOPICS:
             self.names.append(name if self._version >= IDS_FROM else name.decode(errors="replace"))
         self._topics -= 1
@@ -295,7 +295,7 @@ class ProduceTopics:
             length, at = read_uvarint(data, at)
             length -= 1
         else:
-            length, at = _number(data, at, INT), at + INT.size
+            length, at = number_at(data, at, INT), at + INT.size
         self._partitions -= 1
         self._step = self._partition_end
         return at + max(length, 0)
@@ -311,7 +311,7 @@ class ProduceTopics:
             length, at = read_uvarint(data, at)
             length -= 1
         else:
-            length, at = _number(data, at, SHORT), at + SHORT.size
+            length, at = number_at(data, at, SHORT), at + SHORT.size
         end = at + max(length, 0)
         if length > MAX_NAME:
             raise ProtocolViolation(f"a name of {length} bytes")
@@ -319,14 +319,19 @@ class ProduceTopics:
             raise IndexError
         return at, end
 
-    def _count(self, data: memoryview, at: int) -> tuple[int, int]:
-        if self._flexible:
-            count, at = read_uvarint(data, at)
-            return count - 1, at
-        return _number(data, at, INT), at + INT.size
+
+def count_at(data: memoryview, at: int, *, flexible: bool) -> tuple[int, int]:
+    """Return the length of an array, -1 for null, and where its elements begin. Raises IndexError if it has
+    not arrived, ProtocolViolation.
+    """
+    if flexible:
+        count, at = read_uvarint(data, at)
+        return count - 1, at
+    return number_at(data, at, INT), at + INT.size
 
 
-def _number(data: memoryview, at: int, layout: Struct) -> int:
+def number_at(data: memoryview, at: int, layout: Struct) -> int:
+    """Return a number. Raises IndexError if it has not arrived."""
     if at + layout.size > len(data):
         raise IndexError
     found: int = layout.unpack_from(data, at)[0]

@@ -6,10 +6,10 @@ that the cluster refuses are not told apart.
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
 from broker.common.errors import ProtocolViolation
+from broker.gateway.own_topics import SHORT, count_at, number_at
 from broker.protocol.varint import read_uvarint
 
 IDS_FROM: Final = 13
@@ -32,8 +32,6 @@ PARTITION_BYTES: Final = {
 """Bytes of a partition without its tags, by version."""
 
 ID_BYTES: Final = 16
-_SHORT: Final = Struct(">h")
-_INT: Final = Struct(">i")
 
 
 def fetched_topics(data: memoryview, version: int, *, flexible: bool) -> Iterator[tuple[str | bytes, int]]:
@@ -44,14 +42,14 @@ def fetched_topics(data: memoryview, version: int, *, flexible: bool) -> Iterato
     try:
         if flexible and data[0]:
             return
-        topics, at = _count(data, at, flexible=flexible)
+        topics, at = count_at(data, at, flexible=flexible)
         for _ in range(topics):
             begin, at = _name(data, at, version, flexible=flexible)
             if at > len(data):
                 return
             name = bytes(data[begin:at])
             yield name if version >= IDS_FROM else name.decode(errors="replace"), at
-            partitions, at = _count(data, at, flexible=flexible)
+            partitions, at = count_at(data, at, flexible=flexible)
             if not flexible:
                 at += max(partitions, 0) * PARTITION_BYTES[version]
                 continue
@@ -74,19 +72,5 @@ def _name(data: memoryview, at: int, version: int, *, flexible: bool) -> tuple[i
     if flexible:
         length, at = read_uvarint(data, at)
         return at, at + max(length - 1, 0)
-    length, at = _number(data, at, _SHORT), at + _SHORT.size
+    length, at = number_at(data, at, SHORT), at + SHORT.size
     return at, at + max(length, 0)
-
-
-def _count(data: memoryview, at: int, *, flexible: bool) -> tuple[int, int]:
-    if flexible:
-        count, at = read_uvarint(data, at)
-        return count - 1, at
-    return _number(data, at, _INT), at + _INT.size
-
-
-def _number(data: memoryview, at: int, layout: Struct) -> int:
-    if at + layout.size > len(data):
-        raise IndexError
-    found: int = layout.unpack_from(data, at)[0]
-    return found
